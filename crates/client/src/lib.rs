@@ -32,6 +32,6 @@ pub use client::{Client, ClientError, OnFailure};
 #[cfg(feature = "embedded")]
 pub use embedded::{Embedded, RulesError};
 pub use layer::{CheckRequest, LimitLayer, LimitService, Limiter};
-pub use redis_protocol::{RedisClient, Throttled};
+pub use redis_protocol::{RedisClient, ThrottleReply};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

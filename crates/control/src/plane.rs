@@ -17,23 +17,23 @@ mod share;
 mod written;
 
 pub(crate) use items::change_of as read_item;
-pub use items::{Changed, owner};
+pub use items::{RecordedChange, owner};
 pub use meaning::{Line, Sign, override_words};
 pub use prune::Retention;
 pub use push_writer::PushWriter;
 pub use recent::EncodedDelta;
 pub use rule_state::RuleState;
-pub use written::{WRITTEN_OVERRIDES_MAX, Written, WrittenOverrides};
+pub use written::{ExportedRules, WRITTEN_OVERRIDES_MAX, WrittenOverrides};
 
 use arc_swap::ArcSwap;
 use draft::{Draft, Overlay};
 use parking_lot::Mutex;
-use push_writer::Queued;
+use push_writer::QueuedWrite;
 use recent::Recent;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
+use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, PushedRules, RuleChange, RuleErrors, Source};
 use tidegate_world::{
     HistoryPage, RuleItem, RuleItemId, RuleItemsPage, RuleLog, RuleLogSubject, Summary, WorldError,
 };
@@ -57,7 +57,7 @@ pub const HISTORY_ROWS_MAX: usize = 1000;
 pub enum PushChange {
     /// What rules files say, in the place of what is there.
     Files {
-        pushed: Pushed,
+        pushed: PushedRules,
         replace: Replace,
         overrides: OverrideRetention,
     },
@@ -124,7 +124,7 @@ pub struct Push {
 pub struct PushOutcome {
     /// That the rules have now; of a preview, that they have without it.
     pub version: u64,
-    pub changes: Vec<Changed>,
+    pub changes: Vec<RecordedChange>,
     /// What that means.
     pub lines: Vec<Line>,
 }
@@ -196,7 +196,7 @@ impl RuleVersion {
 pub struct ControlPlane {
     log: Arc<dyn RuleLog>,
     rules: ArcSwap<RuleState>,
-    queue: mpsc::Sender<Queued>,
+    queue: mpsc::Sender<QueuedWrite>,
     sent: broadcast::Sender<Arc<EncodedDelta>>,
     head: watch::Sender<u64>,
     recent: Mutex<Recent>,
@@ -261,18 +261,18 @@ impl ControlPlane {
     /// Queues a change, and returns its outcome when it is written.
     pub async fn push(&self, push: Push) -> Result<PushOutcome, PlaneError> {
         self.ready()?;
-        self.queued(|reply| Queued::Push { push: Box::new(push), reply }).await
+        self.queued(|reply| QueuedWrite::Push { push: Box::new(push), reply }).await
     }
 
     /// Writes versions as they once were into a store that ends right before them. Says the head.
     pub async fn restore(&self, entries: Vec<json::EntryJson>) -> Result<u64, PlaneError> {
         self.ready()?;
-        self.queued(|reply| Queued::Restore { entries, reply }).await
+        self.queued(|reply| QueuedWrite::Restore { entries, reply }).await
     }
 
     async fn queued<T>(
         &self,
-        queued: impl FnOnce(oneshot::Sender<Result<T, PlaneError>>) -> Queued,
+        queued: impl FnOnce(oneshot::Sender<Result<T, PlaneError>>) -> QueuedWrite,
     ) -> Result<T, PlaneError> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(queued(reply)).map_err(|_| PlaneError::Busy)?;

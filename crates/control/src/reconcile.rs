@@ -19,7 +19,7 @@ use key::Key;
 use std::collections::BTreeMap;
 use tidegate_core::KeyId;
 use tidegate_origin::QUOTA_KEYS_MAX;
-use tidegate_world::{Granted, Survey};
+use tidegate_world::{SliceGrants, Survey};
 
 /// What a pass did, for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,9 +38,9 @@ pub struct Figures {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reconciled {
+pub struct ReconcileResult {
     /// `None` when there is nothing to write.
-    pub granted: Option<Granted>,
+    pub granted: Option<SliceGrants>,
     pub figures: Figures,
 }
 
@@ -56,7 +56,7 @@ impl Reconciler {
     }
 
     /// One pass.
-    pub fn reconcile(&self, survey: &Survey) -> Reconciled {
+    pub fn reconcile(&self, survey: &Survey) -> ReconcileResult {
         match self.flaw {
             Flaw::None => pass(survey),
             flaw => flaw.pass(survey),
@@ -64,9 +64,9 @@ impl Reconciler {
     }
 }
 
-fn pass(survey: &Survey) -> Reconciled {
+fn pass(survey: &Survey) -> ReconcileResult {
     let mut figures = Figures::default();
-    let mut granted = Granted { revision: survey.revision, ..Granted::default() };
+    let mut granted = SliceGrants { revision: survey.revision, ..SliceGrants::default() };
     let mut keys: BTreeMap<KeyId, Key<'_>> = BTreeMap::new();
     for (owner, demand) in &survey.demands {
         keys.entry(demand.key).or_default().demands.push((*owner, demand));
@@ -82,5 +82,5 @@ fn pass(survey: &Survey) -> Reconciled {
     }
     granted.membership = membership::next(survey, room);
     let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
-    Reconciled { granted: writes.then_some(granted), figures }
+    ReconcileResult { granted: writes.then_some(granted), figures }
 }

@@ -22,21 +22,21 @@ mod status;
 mod steady;
 mod stored_rules;
 
-pub use driver::{Answering, FollowOptions, FollowView, follow};
+pub use driver::{FollowOptions, FollowView, QuestionHandler, follow};
 pub use endpoint::{Duplex, Endpoint, EndpointError, Endpoints, Stream, Trust};
 pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
 pub use frame::{FrameError, framed, take_first};
 pub use message::{
-    AnswerPart, Asker, Down, FollowerHealth, FollowerRole, Hello, MESSAGE_BYTES_MAX, NodeReport,
-    PAYLOAD_BYTES_MAX, PROTOCOL, Payload, PayloadKind, Protocol, Question, QuestionId, SnapshotId, Up,
-    Welcome,
+    AnswerPart, Asker, FollowerHealth, FollowerMessage, FollowerRole, Hello, MESSAGE_BYTES_MAX, NodeReport,
+    PAYLOAD_BYTES_MAX, PROTOCOL, Payload, PayloadKind, Protocol, Question, QuestionId, ServerMessage,
+    SnapshotId, Welcome,
 };
 pub use questions::{ANSWER_BYTES_MAX, Answers, NodeAnswer, TooManyQuestions};
 pub use relay::Relay;
 pub use resets::{PastReset, RESET_BROADCAST_MAX, RESET_BROADCAST_TTL};
-pub use rule_store::{Applied, RuleStore, RulesStatus};
-pub use status::{Following, Staleness, Status};
+pub use rule_store::{ApplyResult, RuleStore, RulesStatus};
+pub use status::{FollowedServer, Staleness, Status};
 pub use steady::Steady;
 pub use stored_rules::{StoredRules, StoredRulesError};
 

@@ -48,7 +48,7 @@ pub enum Undecided {
 pub type Reasons = SmallVec<[Option<AskReason>; ITEMS_INLINE]>;
 
 /// The shards of a request with their indices, locked in ascending order.
-struct Locked<'a, S>(ArrayVec<(usize, MutexGuard<'a, Shard<S>>), ITEMS_MAX>);
+struct LockedShards<'a, S>(ArrayVec<(usize, MutexGuard<'a, Shard<S>>), ITEMS_MAX>);
 
 /// A request half decided: what to put back if it is denied, and what to put in if it isn't.
 struct Draft<S> {
@@ -105,7 +105,7 @@ impl<S: State> Table<S> {
         if decisions.len() != items.len() {
             decisions.resize(items.len(), Decision::NONE);
         }
-        let mut locked = Locked(ArrayVec::new());
+        let mut locked = LockedShards(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
         let denying = predicted.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
         let mut uncertain = SmallVec::<[usize; 2]>::new();
@@ -144,7 +144,7 @@ impl<S: State> Table<S> {
 
     /// Why the items of a request that must ask have to.
     pub fn reasons(&self, items: &[Item], moment: Moment) -> Reasons {
-        let mut locked = Locked(ArrayVec::new());
+        let mut locked = LockedShards(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
         let mut reasons = Reasons::from_elem(None, items.len());
         self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, _, reason| {
@@ -163,7 +163,7 @@ impl<S: State> Table<S> {
         items: &[Item],
         predicted: usize,
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
     ) -> bool {
         let Some(item) = items.get(predicted) else { return false };
         if item.role != Role::Enforced || item.charge == Charge::Always {
@@ -197,7 +197,7 @@ impl<S: State> Table<S> {
         &'a self,
         items: &[Item],
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
         draft: &mut Draft<S>,
         mut decided: impl FnMut(usize, Decision, Option<AskReason>),
     ) {
@@ -251,7 +251,7 @@ impl<S: State> Table<S> {
         items: &[Item],
         shard_index: usize,
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
     ) {
         locked.0.push((shard_index, self.shard(shard_index).lock()));
         if !self.fits(items.len()) {
@@ -262,7 +262,7 @@ impl<S: State> Table<S> {
     /// Makes room for the items that have no entry yet. Moves no entry of a shard in which something was drafted.
     #[cold]
     #[inline(never)]
-    fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut Locked<'_, S>) {
+    fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut LockedShards<'_, S>) {
         let is_missing = |item: &Item| {
             let of = self.shard_index(item.key);
             locked.0.iter().any(|(index, shard)| *index == of && shard.find(item.key).is_err())
@@ -283,7 +283,7 @@ impl<S: State> Table<S> {
         &self,
         items: &[Item],
         moment: Moment,
-        locked: &mut Locked<'_, S>,
+        locked: &mut LockedShards<'_, S>,
         draft: &mut Draft<S>,
         decisions: &mut Decisions,
     ) {
@@ -325,7 +325,7 @@ impl<S: State> Table<S> {
         &self,
         items: &[Item],
         draft: &mut Draft<S>,
-        locked: &mut Locked<'_, S>,
+        locked: &mut LockedShards<'_, S>,
     ) -> Result<(), Undecided> {
         if let Some(index) = self.first_without_room(items, draft) {
             locked.put_back(draft);
@@ -369,7 +369,7 @@ impl<S: State> Table<S> {
 
     /// Queues what the request charged. Before the places of its entries move.
     #[inline]
-    fn announce_all(&self, draft: &Draft<S>, locked: &Locked<'_, S>) {
+    fn announce_all(&self, draft: &Draft<S>, locked: &LockedShards<'_, S>) {
         if !S::SHARED {
             return;
         }
@@ -404,7 +404,7 @@ impl<S: State> Draft<S> {
     }
 }
 
-impl<S: State> Locked<'_, S> {
+impl<S: State> LockedShards<'_, S> {
     /// Which of them the shard `index` is.
     fn position(&self, index: usize) -> usize {
         self.0.partition_point(|(other, _)| *other < index)

@@ -5,7 +5,7 @@
 //! grants, which count at once and come back as prepaid when nobody waits for them any more.
 
 use crate::counts::CellReply;
-use crate::gcra_sync::{Busy, GcraSync, interval_times};
+use crate::gcra_sync::{BusyPeriod, GcraSync, interval_times};
 use crate::identity::KeyId;
 use crate::origin_cell::PublishedCell;
 use crate::time::{Nanos, Sequence};
@@ -50,7 +50,7 @@ impl KeySync {
                 ..window
             }),
             CountSync::Gcra { sync, burst } => CountSync::Gcra {
-                sync: GcraSync { cumulative: 0, acked: 0, sent: 0, busy: Busy::default(), ..sync },
+                sync: GcraSync { cumulative: 0, acked: 0, sent: 0, busy: BusyPeriod::default(), ..sync },
                 burst,
             },
         };
@@ -194,7 +194,7 @@ pub enum CountReply {
         owners: u32,
     },
     Gcra {
-        busy: Busy,
+        busy: BusyPeriod,
         /// The node's cumulative cost, grants included.
         stored: u64,
         owners: u32,
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_rate_overshoots_by_what_is_owed_beyond_its_burst() {
         let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
-        let busy = |millis| Busy { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
+        let busy = |millis| BusyPeriod { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
         let sync = GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: NOW, busy: busy(0), rate };
         let owed = |burst, millis| {
             let reply = CountReply::Gcra { busy: busy(millis), stored: 0, owners: 1 };

@@ -14,7 +14,7 @@ use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, str
 use crate::counts::Counts;
 use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::gcra::{self, Tat};
-use crate::gcra_sync::{BurstMemory, Busy, OriginGcra};
+use crate::gcra_sync::{BurstMemory, BusyPeriod, OriginGcra};
 use crate::item::Item;
 use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::{
@@ -26,7 +26,7 @@ use crate::state::{
     window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::{COUNT_MAX, Counted, add_count};
+use crate::window::{COUNT_MAX, WindowCounts, add_count};
 use deadline::Deadline;
 use lease::Lease;
 pub use lease::is_leasable;
@@ -155,9 +155,9 @@ impl SharedState {
     }
 
     /// GCRA's pair, to publish or to adopt.
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> BusyPeriod {
         let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
-        Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
+        BusyPeriod { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
     }
 
     /// GCRA: the burst is another one than before. Of a debt that was made by a larger one an empty bucket stays, also
@@ -210,7 +210,7 @@ impl SharedState {
     /// Decides a window's check in the state's own cell.
     #[inline(always)]
     fn decide_in_cell(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
-        let counted = Counted {
+        let counted = WindowCounts {
             current: self.current.spent(),
             previous: self.previous.effective(),
             sequence: self.sequence,
@@ -440,7 +440,7 @@ impl State for SharedState {
         if matches!(spec, Spec::Gcra { .. }) {
             return self.with_instants_shifted(step.delta_ns);
         }
-        let counted = Counted {
+        let counted = WindowCounts {
             current: self.current.effective(),
             previous: self.previous.effective(),
             sequence: self.sequence,

@@ -9,7 +9,7 @@ use crate::item::Item;
 use crate::limit::{Cost, Spec};
 use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::{self, Counted, sliding_used};
+use crate::window::{self, WindowCounts, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// Whether other nodes know of these counts: then an admission may have to ask, a charge is to be
@@ -68,7 +68,7 @@ pub enum PublishUrgency {
 }
 
 /// What a window's counts amount to, to be carried over a clock step.
-pub(crate) fn used_before_step(counted: Counted, expires: Nanos, spec: &Spec, old_now: Nanos) -> u64 {
+pub(crate) fn used_before_step(counted: WindowCounts, expires: Nanos, spec: &Spec, old_now: Nanos) -> u64 {
     match *spec {
         Spec::Sliding { period, .. } => {
             let rolled = counted.rolled_to(period.cell_at(old_now).sequence);
@@ -121,13 +121,13 @@ pub(crate) fn sequence_of(spec: &Spec, now: Nanos, likely: Sequence) -> Sequence
 /// Decides a check of a window: the part that both states share.
 #[inline(always)]
 pub(crate) fn decide_window(
-    counted: Counted,
+    counted: WindowCounts,
     tag: u64,
     spec: &Spec,
     cost: Cost,
     charge: ChargeMode,
     now: Nanos,
-) -> (Decision, Counted) {
+) -> (Decision, WindowCounts) {
     match *spec {
         Spec::Sliding { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_step_carries_what_is_in_use_and_nothing_of_a_cell_that_is_over() {
-        let counted = Counted { current: 6, previous: 4, sequence: Sequence(7) };
+        let counted = WindowCounts { current: 6, previous: 4, sequence: Sequence(7) };
         let (start, end) = (period().cell(Sequence(7)).start, period().cell(Sequence(7)).end);
         let (middle, before_end) = (start.plus(Nanos::from_secs(30)), end.minus(Nanos::new(1)));
         let used = |spec: &Spec, old_now: Nanos| used_before_step(counted, end, spec, old_now);

@@ -7,7 +7,7 @@ use crate::limit::Spec;
 use crate::local::LocalState;
 use crate::shared::SharedState;
 use crate::time::Nanos;
-use crate::window::{Counted, sliding_used};
+use crate::window::{WindowCounts, sliding_used};
 
 /// Counts of the present window by where they were admitted, and the weighted count of the window before.
 /// For a rate, `own` is the used part of its burst, and the other counts are 0.
@@ -42,7 +42,7 @@ impl TierCounts {
         let Some((sequence, current, before)) = state.cells() else {
             return TierCounts::of_decision(decision);
         };
-        let counted = Counted { current: current.spent(), previous: before.effective(), sequence };
+        let counted = WindowCounts { current: current.spent(), previous: before.effective(), sequence };
         let (rolled, previous) = weighted(counted, spec, now);
         if rolled.sequence != sequence {
             return TierCounts { previous, ..TierCounts::default() };
@@ -52,7 +52,7 @@ impl TierCounts {
 }
 
 /// The counts in the cell of `now`, and what those of the cell before weigh there.
-fn weighted(counted: Counted, spec: &Spec, now: Nanos) -> (Counted, u64) {
+fn weighted(counted: WindowCounts, spec: &Spec, now: Nanos) -> (WindowCounts, u64) {
     match *spec {
         Spec::Sliding { period, .. } => {
             let rolled = counted.rolled_to(period.cell_at(now).sequence);

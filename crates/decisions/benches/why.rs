@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tidegate_core::{KeyId, Nanos, TierCounts};
 use tidegate_decisions::{
-    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Query, RECORDS_MAX, Record,
-    RecordHeader, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted,
-    read,
+    Algorithm, CAP_BYTES_DEFAULT, KeyForm, KeyHash, Log, LogOptions, Query, QueryResult, RECORDS_MAX, Record,
+    RecordHeader, RecordOutcome, RecordPath, Recorder, RequestTag, RuleFilter, RuleId, RuleName, ShardTag,
+    Trace, read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -131,7 +131,11 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (outcome, begun.elapsed().as_secs_f64())
 }
 
-fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, request: Option<u64>) -> Found {
+fn query(
+    directory: &std::path::Path,
+    wanted: &dyn Fn(&RuleName) -> RuleFilter,
+    request: Option<u64>,
+) -> QueryResult {
     let query = Query {
         callers: None,
         wanted,
@@ -180,17 +184,17 @@ fn search(gigabytes: u64) {
     bench.deny(u64::MAX, number, START);
     bench.write(START.plus(Nanos::from_secs(second)));
     let directory = bench.directory.clone();
-    let once: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX)]);
-    let never: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX - 1)]);
-    let known: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(123_456)]);
-    let one_rule: &dyn Fn(&RuleName) -> Wanted =
-        &|of| if of.rule == "rule-3" { Wanted::All } else { Wanted::Nothing };
-    type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> Wanted, Option<u64>, usize);
+    let once: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(u64::MAX)]);
+    let never: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(u64::MAX - 1)]);
+    let known: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(123_456)]);
+    let one_rule: &dyn Fn(&RuleName) -> RuleFilter =
+        &|of| if of.rule == "rule-3" { RuleFilter::All } else { RuleFilter::Nothing };
+    type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> RuleFilter, Option<u64>, usize);
     let cases: [Case<'_>; 5] = [
         ("a key that came once", once, None, 1),
         ("a key that never came", never, None, 0),
         ("the last 20 of a key among many", known, None, 20),
-        ("a request's id", &|_| Wanted::All, Some(rare), 1),
+        ("a request's id", &|_| RuleFilter::All, Some(rare), 1),
         ("the last 20 of a rule", one_rule, None, 20),
     ];
     for (what, wanted, request, expected) in cases {

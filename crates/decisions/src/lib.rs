@@ -26,7 +26,8 @@ pub use json::string as json_string;
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
 pub use read::{
-    Found, FoundRecord, LogReadError, Query, RECORDS_MAX, Wanted, WantedCallers, WantedValue, Writer, read,
+    LogReadError, Query, QueryRecord, QueryResult, RECORDS_MAX, RuleFilter, WantedCallers, WantedValue,
+    Writer, read,
 };
 pub use record::{
     KeyHash, Record, RecordOutcome, RecordPath, RequestTag, RuleCount, RuleId, ShardTag, Trace,

@@ -31,7 +31,7 @@ const MARGIN: Nanos = Nanos::from_secs(5);
 
 /// What of a rule is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum RuleFilter {
     Nothing,
     /// Every caller.
     All,
@@ -96,7 +96,7 @@ impl WantedCallers<'_> {
 
 pub struct Query<'q> {
     /// What of each rule that the log names is asked for.
-    pub wanted: &'q dyn Fn(&RuleName) -> Wanted,
+    pub wanted: &'q dyn Fn(&RuleName) -> RuleFilter,
     /// Further callers.
     pub callers: Option<&'q WantedCallers<'q>>,
     pub request: Option<RequestTag>,
@@ -124,8 +124,8 @@ pub struct LogReadError {
 
 /// What was found, the newest first.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub records: Vec<FoundRecord>,
+pub struct QueryResult {
+    pub records: Vec<QueryRecord>,
     /// Denials that are known by rule only.
     pub counts: Vec<RuleCount>,
     /// In the order of their times.
@@ -151,21 +151,21 @@ pub struct Writer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FoundRecord {
+pub struct QueryRecord {
     pub record: Record,
-    /// Which of [`Found::writers`] decided it.
+    /// Which of [`QueryResult::writers`] decided it.
     pub writer: usize,
 }
 
 /// A file of the log.
-struct Opened {
+struct OpenSegment {
     file: File,
     index: Index,
     /// Who wrote it, among all writers.
     writer: usize,
 }
 
-impl Opened {
+impl OpenSegment {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -183,7 +183,7 @@ impl Opened {
                 Index::made(blocks, pairs)
             }
         };
-        Ok(Opened { file, index, writer: 0 })
+        Ok(OpenSegment { file, index, writer: 0 })
     }
 
     /// The numbers of blocks that may have one of the terms; all of them where that isn't known any more.
@@ -217,13 +217,14 @@ impl Opened {
 }
 
 /// Answers a query from the files of a directory.
-pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, LogReadError> {
+pub fn read(directory: &Path, query: &Query<'_>) -> Result<QueryResult, LogReadError> {
     let failed = |source| LogReadError { path: directory.to_owned(), source };
-    let mut search = Search { query, found: Found::default(), buffer: Vec::new(), matched: HashSet::new() };
+    let mut search =
+        Search { query, found: QueryResult::default(), buffer: Vec::new(), matched: HashSet::new() };
     // Files that can't be opened, or went meanwhile, cost their own records only.
-    let mut files: Vec<Opened> = Vec::new();
+    let mut files: Vec<OpenSegment> = Vec::new();
     for (path, _) in segments(directory).map_err(failed)?.iter().rev() {
-        match Opened::open(path) {
+        match OpenSegment::open(path) {
             Ok(opened) if opened.spans(query.since, query.until) => files.push(opened),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -247,30 +248,35 @@ pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, LogReadError> 
 
 struct Search<'q> {
     query: &'q Query<'q>,
-    found: Found,
+    found: QueryResult,
     buffer: Vec<u8>,
     /// Callers that fit [`Query::callers`].
     matched: HashSet<(RuleId, KeyHash)>,
 }
 
 /// What of each rule is asked for, where that is anything.
-type WantedRules = HashMap<RuleId, Wanted>;
+type WantedRules = HashMap<RuleId, RuleFilter>;
 
 impl Search<'_> {
     /// Hands on every entry of the blocks with this term.
-    fn each(&mut self, file: &Opened, term: Term, take: impl FnMut(&mut Found, BlockEntry)) {
+    fn each(&mut self, file: &OpenSegment, term: Term, take: impl FnMut(&mut QueryResult, BlockEntry)) {
         self.each_of(file, &[term], take);
     }
 
-    fn each_of(&mut self, file: &Opened, terms: &[Term], take: impl FnMut(&mut Found, BlockEntry)) {
+    fn each_of(
+        &mut self,
+        file: &OpenSegment,
+        terms: &[Term],
+        take: impl FnMut(&mut QueryResult, BlockEntry),
+    ) {
         self.each_in(file, file.blocks_with(terms), take);
     }
 
     fn each_in(
         &mut self,
-        file: &Opened,
+        file: &OpenSegment,
         numbers: impl IntoIterator<Item = u32>,
-        mut take: impl FnMut(&mut Found, BlockEntry),
+        mut take: impl FnMut(&mut QueryResult, BlockEntry),
     ) {
         for number in numbers {
             let Some(place) = file.place(number) else { continue };
@@ -282,7 +288,7 @@ impl Search<'_> {
         }
     }
 
-    fn names(&mut self, file: &mut Opened) {
+    fn names(&mut self, file: &mut OpenSegment) {
         let mut writer = Writer::default();
         self.each(file, Term::NAMES, |found, entry| match entry {
             BlockEntry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
@@ -302,7 +308,7 @@ impl Search<'_> {
     }
 
     /// Finds the callers of a file that are asked for by a part of their names.
-    fn matched(&mut self, file: &Opened, wanted: &WantedCallers<'_>) {
+    fn matched(&mut self, file: &OpenSegment, wanted: &WantedCallers<'_>) {
         let terms = wanted.terms();
         let mut matched = std::mem::take(&mut self.matched);
         self.each_of(file, &terms, |found, entry| {
@@ -319,7 +325,7 @@ impl Search<'_> {
     }
 
     /// Finds who the records of a file are about.
-    fn callers(&mut self, file: &Opened) {
+    fn callers(&mut self, file: &OpenSegment) {
         let unknown: HashSet<KeyHash> = self
             .found
             .records
@@ -346,13 +352,13 @@ impl Search<'_> {
     /// What to look up, and what to take of what is found.
     fn terms(&self) -> (Vec<Term>, WantedRules) {
         let asked = self.found.rules.iter().map(|(id, name)| (*id, (self.query.wanted)(name)));
-        let wanted: WantedRules = asked.filter(|(_, wanted)| *wanted != Wanted::Nothing).collect();
+        let wanted: WantedRules = asked.filter(|(_, wanted)| *wanted != RuleFilter::Nothing).collect();
         if let Some(RequestTag(tag)) = self.query.request {
             return (vec![Term::of(tag)], wanted);
         }
-        let terms_of = |(rule, wanted): (&RuleId, &Wanted)| match wanted {
-            Wanted::Keys(keys) => keys.iter().map(|key| Term::of(key.high)).collect(),
-            Wanted::All | Wanted::Nothing => vec![Term::of(rule.0)],
+        let terms_of = |(rule, wanted): (&RuleId, &RuleFilter)| match wanted {
+            RuleFilter::Keys(keys) => keys.iter().map(|key| Term::of(key.high)).collect(),
+            RuleFilter::All | RuleFilter::Nothing => vec![Term::of(rule.0)],
         };
         let mut terms: BTreeSet<Term> = wanted.iter().flat_map(terms_of).collect();
         terms.extend(self.matched.iter().map(|(_, key)| Term::of(key.high)));
@@ -360,7 +366,7 @@ impl Search<'_> {
         (terms.into_iter().collect(), wanted)
     }
 
-    fn records(&mut self, file: &Opened, terms: &[Term], wanted: &WantedRules) {
+    fn records(&mut self, file: &OpenSegment, terms: &[Term], wanted: &WantedRules) {
         let Query { request, since, until, admissions, records_max, .. } = *self.query;
         let records_max = records_max.clamp(1, RECORDS_MAX);
         let by_hash = self.query.callers.and_then(|callers| callers.key);
@@ -375,8 +381,8 @@ impl Search<'_> {
         let matched = std::mem::take(&mut self.matched);
         let is_wanted = |record: &Record| {
             let is_of_caller = match wanted.get(&record.rule) {
-                Some(Wanted::All) => true,
-                Some(Wanted::Keys(keys)) if keys.contains(&record.key) => true,
+                Some(RuleFilter::All) => true,
+                Some(RuleFilter::Keys(keys)) if keys.contains(&record.key) => true,
                 _ => {
                     matched.contains(&(record.rule, record.key))
                         || (by_hash == Some(record.key.high) && of_rule.contains(&record.rule))
@@ -390,7 +396,7 @@ impl Search<'_> {
         let is_asked = |place: &BlockPosition| place.first <= until && place.last >= since;
         let writer = file.writer;
         let is_counted = |count: &RuleCount| {
-            let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&Wanted::All);
+            let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&RuleFilter::All);
             is_asked && count.first <= until && count.last >= since
         };
         for number in file.blocks_with(terms).into_iter().rev() {
@@ -408,7 +414,7 @@ impl Search<'_> {
             for entry in Entries::new(payload) {
                 match entry {
                     BlockEntry::Record(record) if is_wanted(&record) => {
-                        found.records.push(FoundRecord { record, writer });
+                        found.records.push(QueryRecord { record, writer });
                     }
                     BlockEntry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
                         found.counts.push(count);
@@ -429,7 +435,7 @@ impl Search<'_> {
         self.found.records.len() == records_max && place.last < oldest
     }
 
-    fn events(&mut self, file: &Opened) {
+    fn events(&mut self, file: &OpenSegment) {
         self.each(file, Term::EVENTS, |found, entry| {
             if let BlockEntry::Event(event) = entry
                 && found.events.len() < EVENTS_MAX

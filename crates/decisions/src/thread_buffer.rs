@@ -86,9 +86,9 @@ impl RecordHeader {
 
 /// Rules are named by hashes already.
 #[derive(Default)]
-pub(crate) struct AsItIs(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -116,7 +116,7 @@ pub(crate) struct ThreadBuffer {
     /// The first record of each key.
     firsts: Vec<Record>,
     singles: Vec<Record>,
-    rules: HashMap<RuleId, RuleTally, BuildHasherDefault<AsItIs>>,
+    rules: HashMap<RuleId, RuleTally, BuildHasherDefault<IdentityHasher>>,
     /// Of the records above.
     callers: Vec<(KeyHash, Caller)>,
     /// Admissions of the sample that found no room.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::hint::black_box;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::identity::Shape;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State;
@@ -19,7 +19,9 @@ use tidegate_core::{
     Nanos, Outcome, Period, Rate, SharedState, Spec, Table,
 };
 use tidegate_node::region::RegionOptions;
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
 use tidegate_rules::RuleSet;
 
 const KEYS: u64 = 64;
@@ -108,7 +110,7 @@ fn hear(table: &Table<SharedState>, key: KeyId, spec: &Spec) {
             CountReply::Window { current: cell, previous: Some(cell), owners: LIVE_NODES }
         }
         CountSync::Gcra { .. } => {
-            let busy = Busy { tat: NOW.now.plus(Nanos::from_millis(7)), since: NOW.now };
+            let busy = BusyPeriod { tat: NOW.now.plus(Nanos::from_millis(7)), since: NOW.now };
             CountReply::Gcra { busy, stored: 0, owners: LIVE_NODES }
         }
     };
@@ -202,7 +204,7 @@ fn sharing_engine() -> Engine {
     table.set_live_nodes(LIVE_NODES);
     for text in texts() {
         let limits = [given(&text)];
-        let Ok(Decided::Ask(asking)) = engine.decide(&rules, &request(&limits), NOW) else {
+        let Ok(DecideOutcome::Ask(asking)) = engine.decide(&rules, &request(&limits), NOW) else {
             panic!("a cold key asks");
         };
         let ask = asking.asks()[0];

@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
-use tidegate_decisions::{CAP_BYTES_DEFAULT, LogOptions, Query, RECORDS_MAX, Wanted, read};
+use tidegate_decisions::{CAP_BYTES_DEFAULT, LogOptions, Query, RECORDS_MAX, RuleFilter, read};
 use tidegate_node::clock::Clock;
 use tidegate_node::journal::Journal;
 use tidegate_node::journal::writer::JournalWriter;
@@ -361,7 +361,7 @@ fn logged(directory: &Path) -> (u64, u64) {
     let mut until = Nanos::MAX;
     let (mut records, mut counts) = (HashMap::new(), HashMap::new());
     loop {
-        let wanted: &dyn Fn(&_) -> Wanted = &|_| Wanted::All;
+        let wanted: &dyn Fn(&_) -> RuleFilter = &|_| RuleFilter::All;
         let (request, since, admissions) = (None, Nanos::ZERO, false);
         let query =
             Query { callers: None, wanted, request, since, until, admissions, records_max: RECORDS_MAX };

@@ -28,18 +28,18 @@ pub(crate) struct DenialPredictor {
     published: [AtomicU8; KINDS],
     /// How many kinds have one.
     predictions: AtomicUsize,
-    learning: Mutex<Box<[Learning; KINDS]>>,
+    learning: Mutex<Box<[DenialSample; KINDS]>>,
 }
 
 /// What was seen of a kind since the last guess.
 #[derive(Clone, Copy, Debug)]
-struct Learning {
+struct DenialSample {
     seen: u8,
     denials: [u8; LIMITS_MAX],
 }
 
-impl Learning {
-    const NOTHING: Learning = Learning { seen: 0, denials: [0; LIMITS_MAX] };
+impl DenialSample {
+    const NOTHING: DenialSample = DenialSample { seen: 0, denials: [0; LIMITS_MAX] };
 
     /// Counts a request by which of its limits denied it; says who is suspected once there are enough.
     fn count(&mut self, denied: impl Iterator<Item = bool>) -> Option<u8> {
@@ -57,7 +57,7 @@ impl Learning {
                 suspect = (denials, index);
             }
         }
-        *self = Learning::NOTHING;
+        *self = DenialSample::NOTHING;
         Some(suspect.1)
     }
 }
@@ -67,7 +67,7 @@ impl Default for DenialPredictor {
         DenialPredictor {
             published: [const { AtomicU8::new(NOBODY) }; KINDS],
             predictions: AtomicUsize::new(0),
-            learning: Mutex::new(Box::new([Learning::NOTHING; KINDS])),
+            learning: Mutex::new(Box::new([DenialSample::NOTHING; KINDS])),
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     };
 
     fn after(requests: impl Iterator<Item = [bool; 5]>) -> Option<u8> {
-        let mut learning = Learning::NOTHING;
+        let mut learning = DenialSample::NOTHING;
         requests.filter_map(|denied| learning.count(denied.into_iter())).last()
     }
 

@@ -17,7 +17,7 @@ use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions};
 use crate::request::{Answer, DecisionPath, Purpose, Reason, Request, RequestError};
 use crate::rule_counts::RuleOutcome;
-use crate::shadow::{ShadowReport, Watched};
+use crate::shadow::{ShadowIdentifiers, ShadowReport};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
 use crate::top::{self, Top};
@@ -71,24 +71,24 @@ enum Counters {
 /// A decision, or what has to be asked before there is one.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "an answer is made on the hot path, without allocating")]
-pub enum Decided<'r> {
+pub enum DecideOutcome<'r> {
     Answer(Answer<'r>),
-    Ask(Box<Asking<'r>>),
+    Ask(Box<PendingDecision<'r>>),
 }
 
-impl<'r> Decided<'r> {
+impl<'r> DecideOutcome<'r> {
     /// The answer, where nobody has to be asked.
     pub fn answer(self) -> Option<Answer<'r>> {
         match self {
-            Decided::Answer(answer) => Some(answer),
-            Decided::Ask(_) => None,
+            DecideOutcome::Answer(answer) => Some(answer),
+            DecideOutcome::Ask(_) => None,
         }
     }
 }
 
 /// A request that would pass, and the limits that must ask before it does.
 #[derive(Debug)]
-pub struct Asking<'r> {
+pub struct PendingDecision<'r> {
     plan: Plan<'r>,
     asks: SmallVec<[AskItem; 4]>,
     /// For each ask, the index of its item in the plan.
@@ -103,10 +103,10 @@ struct AskContext {
     reason: Option<Reason>,
     rule_version: u64,
     request: RequestTag,
-    watched: Watched,
+    watched: ShadowIdentifiers,
 }
 
-impl Asking<'_> {
+impl PendingDecision<'_> {
     pub fn asks(&self) -> &[AskItem] {
         &self.asks
     }
@@ -248,7 +248,7 @@ impl Engine {
         rules: &'r VersionedRules,
         request: &Request<'_>,
         moment: Moment,
-    ) -> Result<Decided<'r>, RequestError> {
+    ) -> Result<DecideOutcome<'r>, RequestError> {
         let tag = self.journal.get().map_or(RequestTag::default(), |_| journal::take_request());
         request.validate()?;
         let mut plan = Plan::new(self.reach());
@@ -283,7 +283,7 @@ impl Engine {
             (Err(MustAsk), Counters::Shared(sharing)) => {
                 plan.record_world_keys(sharing.region.world(), request, moment.now);
                 self.remember(request, &plan);
-                let watched = Watched::of(request, &plan.answers);
+                let watched = ShadowIdentifiers::of(request, &plan.answers);
                 let along = AskContext { reason, rule_version: rules.version, request: tag, watched };
                 Ok(self.ask_first(sharing, plan, along, moment))
             }
@@ -297,7 +297,7 @@ impl Engine {
                     // What is reported had passed already: a limit that is switched on wouldn't deny it.
                     self.shadows.record(request, &plan.answers);
                 }
-                Ok(Decided::Answer(self.answer(plan, reason, request.purpose, rules.version)))
+                Ok(DecideOutcome::Answer(self.answer(plan, reason, request.purpose, rules.version)))
             }
         }
     }
@@ -328,7 +328,7 @@ impl Engine {
         mut plan: Plan<'r>,
         context: AskContext,
         moment: Moment,
-    ) -> Decided<'r> {
+    ) -> DecideOutcome<'r> {
         let reasons = sharing.table.reasons(&plan.items, moment);
         let (mut asks, mut items) = (SmallVec::new(), SmallVec::new());
         for (index, (item, reason)) in plan.items.iter().zip(&reasons).enumerate() {
@@ -353,7 +353,7 @@ impl Engine {
         }
         plan.path = asks.first().map_or(DecisionPath::Local, |ask: &AskItem| DecisionPath::Asked(ask.reason));
         let trace = journal::present_trace();
-        Decided::Ask(Box::new(Asking { plan, asks, items, context, trace }))
+        DecideOutcome::Ask(Box::new(PendingDecision { plan, asks, items, context, trace }))
     }
 
     /// Decides the items together. When the table has no room for one, its class says how to go on.

@@ -29,7 +29,9 @@ pub mod unknown_namespaces;
 pub mod world;
 pub mod world_driver;
 
-pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
+pub use engine::{
+    DecideOutcome, Engine, EngineOptions, PendingDecision, ResetKey, RulesInForce, Tally, VersionedRules,
+};
 pub use request::{
     Answer, DecisionPath, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, LimitOutcome, LimitSource,
     Purpose, Reason, Request, RequestError, Subject,

@@ -19,8 +19,8 @@ use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
     Role, Spec, Verdict,
 };
-use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Effect, LogSampling, Matched, Matches, Mode, Namespace, RuleSet, Scope};
+use tidegate_rules::envoy::{EnvoyMatch, RequestLimit, Windows, drop_replaced};
+use tidegate_rules::{Effect, LogSampling, MatchResult, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -469,7 +469,7 @@ fn window_item(
     secret: &FleetSecret,
     namespace: &Namespace,
     descriptor: &Descriptor<'_>,
-    given: GivenByRequest,
+    given: RequestLimit,
     now: Nanos,
 ) -> (Item, KeyId) {
     let policy = Windows::Fixed.window(given.requests_per_unit, given.period);
@@ -480,13 +480,13 @@ fn window_item(
     (item, prefix.key_of_parts(OVERFLOW_PARTS))
 }
 
-fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
+fn reason(matched: MatchResult) -> Result<Option<Reason>, RequestError> {
     match matched {
-        Matched::Rules => Ok(None),
-        Matched::NoRule => Ok(Some(Reason::NoRuleMatches)),
-        Matched::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
-        Matched::Off => Ok(Some(Reason::NamespaceOff)),
-        Matched::TooMany => Err(RequestError::TooManyRules),
+        MatchResult::Rules => Ok(None),
+        MatchResult::NoRule => Ok(Some(Reason::NoRuleMatches)),
+        MatchResult::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
+        MatchResult::Off => Ok(Some(Reason::NamespaceOff)),
+        MatchResult::TooMany => Err(RequestError::TooManyRules),
     }
 }
 

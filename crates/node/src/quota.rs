@@ -62,7 +62,7 @@ impl HeldSlices {
 
 /// What the nodes of a region were sent last, as one of them received it.
 #[derive(Clone, Debug, Default)]
-pub struct InForce {
+pub struct SlicesInForce {
     /// `None` until anything was received.
     pub share: Option<Share>,
     /// By the origin's clock.
@@ -154,9 +154,9 @@ impl Quotas {
     }
 
     /// Returns what this node was sent last.
-    pub fn in_force(&self) -> InForce {
+    pub fn in_force(&self) -> SlicesInForce {
         let tidings = self.slices.load();
-        InForce { share: tidings.share, held: Arc::clone(&tidings.held) }
+        SlicesInForce { share: tidings.share, held: Arc::clone(&tidings.held) }
     }
 
     pub fn slice_count(&self) -> usize {

@@ -22,7 +22,7 @@ use figures::AskFigures;
 pub use figures::ShardFigures;
 pub use lease::{HOT_MAX, HotLimit};
 use parking_lot::Mutex;
-use pending::{Asks, Pending, TakenAsks, Waiting};
+use pending::{Asks, Pending, TakenAsks, WaitingAsk};
 pub use shards::{ShardCondition, ShardEvent, ShardHealth};
 use smallvec::SmallVec;
 use std::fmt;
@@ -117,7 +117,7 @@ pub struct AskId(u64);
 
 /// An exchange to be sent, and who waits for what in it.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct OutgoingExchange {
     pub shard: ShardId,
     pub exchange: Exchange,
     /// For each sync, in order.
@@ -176,8 +176,8 @@ impl Ticket {
 #[derive(Default)]
 #[must_use]
 pub struct Effects {
-    pub send: Vec<Outgoing>,
-    /// Keys that a request waits for: [`Region::send_asked`] makes their calls, when whoever asks at the same time
+    pub send: Vec<OutgoingExchange>,
+    /// Keys that a request waits for: [`Region::send_asks`] makes their calls, when whoever asks at the same time
     /// has asked too.
     pub asked_keys: SmallVec<[KeyId; 4]>,
     /// Shards that showed that they lost something: a pulse is due at once.
@@ -375,7 +375,7 @@ impl Region {
                 let (node, now) = (self.options.node, moment.now);
                 let reads_record = ticket.needs_record(&sync);
                 let exchange = Exchange { node, now, syncs: vec![sync], grant: Grant::Each, reads_record };
-                effects.send.push(Outgoing { shard, exchange, tickets: vec![ticket] });
+                effects.send.push(OutgoingExchange { shard, exchange, tickets: vec![ticket] });
             }
         }
     }
@@ -394,7 +394,7 @@ impl Region {
         let Some(first) = entry.waiting.front() else { return };
         let mut state = table.aligned(key, &first.item.spec, moment);
         let mut settled = SmallVec::<[(AskId, usize, AskOutcome); 4]>::new();
-        entry.waiting.retain(|Waiting { id, index, item }| {
+        entry.waiting.retain(|WaitingAsk { id, index, item }| {
             let before = state;
             let (decision, reason) = state.decide(&item.item(), table.live_nodes(), moment.now);
             let outcome = match (decision.verdict, reason) {
@@ -425,10 +425,16 @@ impl Region {
         }
     }
 
-    fn outgoing(&self, shard: ShardId, grant: Grant, syncs: Vec<(KeySync, Ticket)>, now: Nanos) -> Outgoing {
+    fn outgoing(
+        &self,
+        shard: ShardId,
+        grant: Grant,
+        syncs: Vec<(KeySync, Ticket)>,
+        now: Nanos,
+    ) -> OutgoingExchange {
         let reads_record = syncs.iter().any(|(sync, ticket)| ticket.needs_record(sync));
         let (syncs, tickets) = syncs.into_iter().unzip();
-        Outgoing {
+        OutgoingExchange {
             shard,
             exchange: Exchange { node: self.options.node, now, syncs, grant, reads_record },
             tickets,

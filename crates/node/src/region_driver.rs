@@ -13,9 +13,9 @@ mod pulses;
 
 use crate::clock::Clock;
 use crate::driver::calm_interval;
-use crate::engine::{Asking, Decided, Engine, ResetKey};
+use crate::engine::{DecideOutcome, Engine, PendingDecision, ResetKey};
 use crate::known_nodes::KnownNodes;
-use crate::region::{AskId, AskOutcomes, Effects, Outgoing, Region, Wake};
+use crate::region::{AskId, AskOutcomes, Effects, OutgoingExchange, Region, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use arc_swap::ArcSwap;
@@ -165,20 +165,20 @@ impl RegionDriver {
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
-    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Box<Asking<'r>>) -> Answer<'r> {
+    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Box<PendingDecision<'r>>) -> Answer<'r> {
         let mut patience = pin!(self.thread_queues.here().wait(self.wait.saturating_sub(TIMER_SLACK)));
         let answer = loop {
             let (waiter, outcomes) = self.receive(&asking, patience.as_mut()).await;
             let now = self.clock.now();
             let decided = if patience.is_over() {
-                Decided::Answer(self.engine.resume(*asking, &outcomes, now))
+                DecideOutcome::Answer(self.engine.resume(*asking, &outcomes, now))
             } else {
                 self.engine.resume_or_ask(*asking, &outcomes, now)
             };
             drop(waiter);
             match decided {
-                Decided::Answer(answer) => break answer,
-                Decided::Ask(again) => asking = again,
+                DecideOutcome::Answer(answer) => break answer,
+                DecideOutcome::Ask(again) => asking = again,
             }
         };
         self.publish_urgent();
@@ -188,7 +188,7 @@ impl RegionDriver {
     /// What becomes of asking, until the patience ends.
     async fn receive<'s>(
         self: &'s Arc<Self>,
-        asking: &Asking<'_>,
+        asking: &PendingDecision<'_>,
         patience: Pin<&mut Wait<'_>>,
     ) -> (Waiter<'s>, AskOutcomes) {
         let Sharing { table, region, .. } = self.shared();
@@ -268,7 +268,7 @@ impl RegionDriver {
     }
 
     /// Sends one exchange and brings the answer back.
-    async fn carry(self: Arc<Self>, outgoing: Outgoing) {
+    async fn carry(self: Arc<Self>, outgoing: OutgoingExchange) {
         let origin = self.origin();
         let result = if let Some(cause) = self.why_silent() {
             Err(OriginError::Unreachable { cause: cause.to_owned() })

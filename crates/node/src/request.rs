@@ -8,7 +8,7 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Limit, Period, Rate, Role, Spec};
-use tidegate_rules::envoy::GivenByRequest;
+use tidegate_rules::envoy::RequestLimit;
 use tidegate_rules::{Attributes, Rule, Scope};
 
 /// The longest namespace, in characters.
@@ -58,7 +58,7 @@ pub struct Descriptor<'a> {
     pub attributes: Attributes<'a>,
     pub cost: Cost,
     /// Stands for the rules of a namespace that exists: one window, for exactly these attributes.
-    pub limit: Option<GivenByRequest>,
+    pub limit: Option<RequestLimit>,
 }
 
 /// A limit that was given in the request.

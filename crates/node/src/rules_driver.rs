@@ -13,7 +13,9 @@ use crate::engine::Engine;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_control::stream::{Applied, PastReset, RuleStore, RulesStatus, StoredRules, StoredRulesError};
+use tidegate_control::stream::{
+    ApplyResult, PastReset, RuleStore, RulesStatus, StoredRules, StoredRulesError,
+};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
@@ -169,7 +171,7 @@ impl RuleStore for NodeRules {
         Ok(snapshot.version())
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         let (mut deltas, mut refused) = read(changes);
         let (set, applied) = self.set.apply_all(&deltas, self.reading.options());
         let count = set.version().saturating_sub(self.set.version());
@@ -181,7 +183,7 @@ impl RuleStore for NodeRules {
             self.engine.stats().reload_failed(problem);
         }
         if deltas.is_empty() {
-            return Applied { version: self.set.version(), refused };
+            return ApplyResult { version: self.set.version(), refused };
         }
         self.put_in_force(set);
         for delta in &deltas {
@@ -197,7 +199,7 @@ impl RuleStore for NodeRules {
         }
         // In force already: a disk that is slow or full holds up nothing.
         self.stored.append(&changes[..deltas.len()]);
-        Applied { version: self.set.version(), refused }
+        ApplyResult { version: self.set.version(), refused }
     }
 
     fn reset(&mut self, reset: &PastReset) {

@@ -39,14 +39,14 @@ pub struct ShadowedRule {
 }
 
 #[derive(Debug, Default)]
-struct OfRule {
+struct RuleDenials {
     denials: u64,
     callers: Vec<ShadowedCaller>,
     /// Where each caller is.
     places: HashMap<String, usize>,
 }
 
-impl OfRule {
+impl RuleDenials {
     fn add(&mut self, identifier: String) {
         self.denials += 1;
         if let Some(place) = self.places.get(&identifier) {
@@ -73,7 +73,7 @@ type RuleName = (String, String, String);
 
 /// What shadow rules would have denied: by rule, with the callers that they would have denied most.
 #[derive(Debug, Default)]
-pub struct ShadowReport(Mutex<HashMap<RuleName, OfRule>>);
+pub struct ShadowReport(Mutex<HashMap<RuleName, RuleDenials>>);
 
 impl ShadowReport {
     /// Remembers what shadow rules said about a request, where they would have denied it.
@@ -94,7 +94,7 @@ impl ShadowReport {
     }
 
     /// The same of a request that waited.
-    pub(crate) fn record_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
+    pub(crate) fn record_waited(&self, watched: &ShadowIdentifiers, limits: &[LimitAnswer<'_>]) {
         for (index, identifier) in &watched.0 {
             if let Some(limit) = limits.get(*index).filter(|limit| would_deny(limit))
                 && let LimitSource::Rule(rule) = limit.source
@@ -113,7 +113,7 @@ impl ShadowReport {
         }
     }
 
-    fn rules(&self) -> MutexGuard<'_, HashMap<RuleName, OfRule>> {
+    fn rules(&self) -> MutexGuard<'_, HashMap<RuleName, RuleDenials>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,12 +142,14 @@ impl ShadowReport {
 /// Whom the shadow rules of a request are about that waits: when it goes on, its attributes aren't at hand. Empty, and
 /// without an allocation, where it has none.
 #[derive(Debug, Default)]
-pub(crate) struct Watched(SmallVec<[(usize, String); 1]>);
+pub(crate) struct ShadowIdentifiers(SmallVec<[(usize, String); 1]>);
 
-impl Watched {
+impl ShadowIdentifiers {
     pub(crate) fn of(request: &Request<'_>, limits: &[LimitAnswer<'_>]) -> Self {
         let shadows = limits.iter().enumerate().filter(|(_, limit)| limit.role == Role::Shadow);
-        Watched(shadows.filter_map(|(index, limit)| Some((index, shown(request, limit)?.1))).collect())
+        ShadowIdentifiers(
+            shadows.filter_map(|(index, limit)| Some((index, shown(request, limit)?.1))).collect(),
+        )
     }
 }
 
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_most_denied_stay_and_counts_are_never_too_low() {
-        let mut of_rule = OfRule::default();
+        let mut of_rule = RuleDenials::default();
         for round in 0..100 {
             for heavy in 0..20 {
                 of_rule.add(format!("heavy-{heavy}"));

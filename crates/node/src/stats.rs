@@ -1,6 +1,6 @@
 //! What the engine counts about itself. Nothing is dropped silently: each drop has a counter here.
 
-use crate::histogram::{DURATIONS, Histogram, Measured};
+use crate::histogram::{DURATIONS, Histogram, HistogramSnapshot};
 use crate::request::{DecisionPath, LimitAnswer};
 use crate::rule_counts::{RuleCounts, RuleOutcome, RuleSeries};
 use parking_lot::Mutex;
@@ -107,7 +107,7 @@ impl Stats {
     }
 
     /// How long requests took: those that asked nobody, and those that asked.
-    pub fn durations(&self) -> [Measured; 2] {
+    pub fn durations(&self) -> [HistogramSnapshot; 2] {
         [self.local.measured(), self.asked.measured()]
     }
 

@@ -43,13 +43,13 @@ const HOT_DOWN_TO: f64 = 0.6;
 const RATE_MIN: f64 = 0.01;
 
 thread_local! {
-    static SAMPLING: Sampling = const { Sampling::new() };
+    static SAMPLING: ThreadSampler = const { ThreadSampler::new() };
     /// Of requests that are denied.
-    static SAMPLING_DENIED: Sampling = const { Sampling::new() };
+    static SAMPLING_DENIED: ThreadSampler = const { ThreadSampler::new() };
 }
 
 /// A thread's own.
-struct Sampling {
+struct ThreadSampler {
     /// Requests that pass before the next one is taken.
     left: Cell<u32>,
     every: Cell<u32>,
@@ -91,9 +91,9 @@ pub fn look_away() {
     SAMPLING_DENIED.with(|sampling| sampling.left.set(u32::MAX));
 }
 
-impl Sampling {
+impl ThreadSampler {
     const fn new() -> Self {
-        Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
+        ThreadSampler { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
     }
 
     #[inline]
@@ -128,7 +128,7 @@ impl Sampling {
 
 /// Of a key: whose it is, and how often it comes.
 #[derive(Debug)]
-struct Rated {
+struct CallerRate {
     name: Arc<str>,
     /// As it was enforced when it last came.
     planned: PlannedLimit,
@@ -140,7 +140,7 @@ struct Rated {
     is_hot: bool,
 }
 
-impl Rated {
+impl CallerRate {
     /// Whether it is hot when it comes so often.
     fn is_hot_at(&self, per_second: f64) -> bool {
         let from = match self.planned.limit.item.accuracy {
@@ -154,14 +154,14 @@ impl Rated {
 
 /// A limit that comes often.
 #[derive(Clone, Copy, Debug)]
-pub struct Often {
+pub struct FrequentLimit {
     pub limit: HotLimit,
     pub per_second: f64,
     /// By itself, whatever the region says of it.
     pub is_hot: bool,
 }
 
-type List = HeavyHitters<Box<Rated>>;
+type List = HeavyHitters<Box<CallerRate>>;
 
 #[derive(Debug)]
 struct Lists {
@@ -265,7 +265,7 @@ impl Top {
 
     /// The limits that come at least so often, by what came since this was last asked: all that are hot are among
     /// them. To be asked a few times a second.
-    pub fn often(&self, per_second_min: f64, now: Nanos) -> Vec<Often> {
+    pub fn often(&self, per_second_min: f64, now: Nanos) -> Vec<FrequentLimit> {
         let mut lists = self.0.lock();
         let elapsed = now.minus(std::mem::replace(&mut lists.watched_at, now));
         let seconds = std::time::Duration::from_nanos(elapsed.get()).as_secs_f64().max(0.001);
@@ -275,7 +275,11 @@ impl Top {
             let rate = f64::from(std::mem::take(&mut rated.watched)) / seconds;
             rated.is_hot = rated.is_hot_at(rate);
             if rated.is_hot || rate >= per_second_min {
-                often.push(Often { limit: rated.planned.limit, per_second: rate, is_hot: rated.is_hot });
+                often.push(FrequentLimit {
+                    limit: rated.planned.limit,
+                    per_second: rate,
+                    is_hot: rated.is_hot,
+                });
             }
         }
         often
@@ -378,7 +382,7 @@ fn count_in(list: &mut List, planned: PlannedLimit, stands_for: u32, name: impl 
     }
     let rated = || {
         let (name, recent, watched) = (name(), 0, 0);
-        Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
+        Box::new(CallerRate { name, planned, recent, per_second: 0.0, watched, is_hot: false })
     };
     if let Some(heavy) = list.add(planned.limit.item.key, rated) {
         let rated = &mut heavy.label;
@@ -394,7 +398,7 @@ mod tests {
 
     #[test]
     fn an_idle_thread_takes_every_request_and_a_busy_one_few_and_they_stand_for_all() {
-        let sampling = Sampling::new();
+        let sampling = ThreadSampler::new();
         let take = |now: Nanos| sampling.next(now);
         let run = |from: Nanos, every: Nanos, requests: u64| {
             let taken: Vec<u32> =

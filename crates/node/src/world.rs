@@ -1,11 +1,10 @@
 //! How a node and its region agree with the other regions (docs/design.md, "Counts between
 //! regions").
 //!
-//! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
-//! others should hear of, and names those in the origin's publish queue ([`WorldNode`]). One node of the region carries
-//! them to the world store and brings back what the others have ([`WorldWorker`]). Both are sans-IO: the present is an
-//! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
-//! and the index where a request asks anyway.
+//! Every node has an index of the keys that count over the world. It sees from its region's replies which cells the
+//! other regions need, and requests their publish ([`WorldNode`]). One node of the region publishes them to the world
+//! store and imports the counts of the others ([`WorldWorker`]). Both are sans-IO: the time is an argument, and effects
+//! are returned. A request only reads one number here, and the index when it asks anyway.
 
 mod cells;
 mod counters;
@@ -24,7 +23,7 @@ pub use worker::{
 use std::sync::Arc;
 use tidegate_world::KeyName;
 
-/// Between the parts of a name in the publish queue.
+/// Separates the parts of a name in the publish queue.
 const NAME_SEPARATOR: char = '\u{1f}';
 
 /// A name as one text: for people only, so what separates its parts may be lost from them.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tidegate_control::Leader;
 use tidegate_core::Nanos;
 use tidegate_origin::{LeaderCandidate, LeaderRequest, OriginId};
-use tidegate_world::{Cursor, Imported, Joining, OwnerId, Published, Row, World, WorldError};
+use tidegate_world::{Cursor, ImportPage, JoinRequest, OwnerId, PublishReply, Row, World, WorldError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -252,7 +252,10 @@ impl WorldDriver {
     }
 
     /// Takes all rows of a page but for those of its last turn.
-    async fn take_in_turns(&self, imported: Result<Imported, WorldError>) -> Result<Imported, WorldError> {
+    async fn take_in_turns(
+        &self,
+        imported: Result<ImportPage, WorldError>,
+    ) -> Result<ImportPage, WorldError> {
         let mut page = imported?;
         self.worker.lock().page_begins(&mut page);
         while let Some(rows) = next_turn(&mut page) {
@@ -341,7 +344,7 @@ impl WorldDriver {
     }
 
     /// What is said in the end, if anything; the worker begins nothing after it.
-    fn last_word(&self) -> Option<Joining> {
+    fn last_word(&self) -> Option<JoinRequest> {
         let mut worker = self.worker.lock();
         let leaving = worker.leaving();
         worker.led(None, self.now());
@@ -355,7 +358,7 @@ async fn publish(
     owner: OwnerId,
     rows: &[Row],
     along: Option<Cursor>,
-) -> (Result<Published, WorldError>, Option<Result<Imported, WorldError>>) {
+) -> (Result<PublishReply, WorldError>, Option<Result<ImportPage, WorldError>>) {
     let Some(since) = along else { return (in_time(store.publish(owner, rows)).await, None) };
     match in_time(store.publish_and_import(owner, rows, since)).await {
         Ok((published, imported)) => (Ok(published), Some(Ok(imported))),

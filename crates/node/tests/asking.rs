@@ -10,9 +10,11 @@ use tidegate_core::{
     SharedState, Spec, Table,
 };
 use tidegate_node::region::{
-    AskId, AskItem, AskOutcome, AskOutcomes, Effects, Outgoing, Region, RegionOptions,
+    AskId, AskItem, AskOutcome, AskOutcomes, Effects, OutgoingExchange, Region, RegionOptions,
 };
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
 use tidegate_origin::{Grant, OriginError, OriginStore, ShardId};
 use tidegate_rules::RuleSet;
 
@@ -50,7 +52,8 @@ fn beside(number: u128, role: Role) -> AskItem {
 fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
     let grants = |role: Role| -> Vec<(Grant, bool)> {
         let calls = Node::new().ask(&[beside(1, Role::Enforced), beside(2, role)]).1;
-        let reserves = |call: &Outgoing| call.exchange.syncs.iter().all(|sync| sync.request.hold.is_some());
+        let reserves =
+            |call: &OutgoingExchange| call.exchange.syncs.iter().all(|sync| sync.request.hold.is_some());
         calls.iter().map(|call| (call.exchange.grant, reserves(call))).collect()
     };
     assert_eq!(grants(Role::Enforced), [(Grant::Together, false)]);
@@ -72,7 +75,7 @@ impl Node {
         Node { region: Region::new(options), table: Table::new(1000), store: OriginStore::default() }
     }
 
-    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<AskOutcomes>) {
+    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<OutgoingExchange>, mpsc::Receiver<AskOutcomes>) {
         let (id, effects, hear) = self.begin(items);
         let mut calls = self.send_asked(&effects.asked_keys);
         calls.extend(go_on(effects));
@@ -88,21 +91,21 @@ impl Node {
         (id, effects, hear)
     }
 
-    fn send_asked(&self, keys: &[KeyId]) -> Vec<Outgoing> {
+    fn send_asked(&self, keys: &[KeyId]) -> Vec<OutgoingExchange> {
         go_on(self.region.send_asks(&self.table, keys, NOW, &|_| ShardId(0)))
     }
 
-    fn bring(&mut self, call: Outgoing) -> Vec<Outgoing> {
+    fn bring(&mut self, call: OutgoingExchange) -> Vec<OutgoingExchange> {
         let answer = self.store.exchange(&call.exchange, NOW.now);
         go_on(self.region.replied(&self.table, call, Ok(answer), NOW, &|_| ShardId(0)))
     }
 
-    fn lose(&self, call: Outgoing) -> Vec<Outgoing> {
+    fn lose(&self, call: OutgoingExchange) -> Vec<OutgoingExchange> {
         let lost = Err(OriginError::Timeout { waited_ms: 50 });
         go_on(self.region.replied(&self.table, call, lost, NOW, &|_| ShardId(0)))
     }
 
-    fn flush(&self, moment: Moment) -> Vec<Outgoing> {
+    fn flush(&self, moment: Moment) -> Vec<OutgoingExchange> {
         go_on(self.region.flush(&self.table, moment, &|_| ShardId(0)))
     }
 
@@ -114,7 +117,7 @@ impl Node {
 }
 
 /// Wakes who may go on, and says what is to be sent.
-fn go_on(effects: Effects) -> Vec<Outgoing> {
+fn go_on(effects: Effects) -> Vec<OutgoingExchange> {
     for (wake, outcomes) in effects.finished {
         wake(outcomes);
     }
@@ -163,7 +166,7 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
         engine.decide(&rules, &request, NOW).unwrap()
     };
-    let Decided::Ask(first) = decide(&[given(1)]) else { panic!("a cold key asks") };
+    let DecideOutcome::Ask(first) = decide(&[given(1)]) else { panic!("a cold key asks") };
     let sharing = engine.shared().unwrap();
     let (_, effects) =
         sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
@@ -171,7 +174,9 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
     let call = only(go_on(effects));
     let answer = OriginStore::default().exchange(&call.exchange, NOW.now);
     go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
-    let Decided::Ask(asking) = decide(&[given(15), given(15)]) else { panic!("thirty of a hundred ask") };
+    let DecideOutcome::Ask(asking) = decide(&[given(15), given(15)]) else {
+        panic!("thirty of a hundred ask")
+    };
     assert_eq!(asking.asks().len(), 2);
 }
 
@@ -197,14 +202,17 @@ fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
         let (sent, heard) = (later(100 * turn), later(100 * turn + 2));
         let request =
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
-        let Decided::Ask(asking) = engine.decide(&rules, &request, sent).unwrap() else { panic!("it asks") };
+        let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, sent).unwrap() else {
+            panic!("it asks")
+        };
         let (wake, key) = (Box::new(|_| {}), asking.asks()[0].key);
         let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), sent, &|_| ShardId(0), wake);
         let call =
             only(go_on(sharing.region.send_asks(&sharing.table, &effects.asked_keys, sent, &|_| ShardId(0))));
         let answer = store.exchange(&call.exchange, sent.now);
         go_on(sharing.region.replied(&sharing.table, call, Ok(answer), heard, &|_| ShardId(0)));
-        let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[AskOutcome::Granted], heard) else {
+        let DecideOutcome::Answer(answer) = engine.resume_or_ask(*asking, &[AskOutcome::Granted], heard)
+        else {
             panic!("it was granted, and asks again")
         };
         assert!(answer.allowed);
@@ -282,8 +290,9 @@ fn holds_end_once_and_also_while_a_call_is_in_flight() {
     assert!(held.len() == 2 && held.iter().all(|outcome| matches!(outcome, AskOutcome::Held { .. })));
     let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
     node.region.complete(id);
-    let names =
-        |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.ended_holds.is_empty()).count();
+    let names = |call: &OutgoingExchange| {
+        call.exchange.syncs.iter().filter(|sync| !sync.ended_holds.is_empty()).count()
+    };
     let release = only(node.flush(later(50)));
     assert_eq!(
         (release.exchange.syncs.len(), names(&release)),

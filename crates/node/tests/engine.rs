@@ -5,7 +5,7 @@ use tidegate_node::{
     Answer, DecisionPath, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer,
     LimitOutcome, Purpose, Reason, Request, RequestError, Subject, Tally,
 };
-use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
+use tidegate_rules::envoy::{EnvoyUnit, RequestLimit};
 use tidegate_rules::{Attributes, Delta, RuleOptions, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -340,7 +340,7 @@ fn descriptors_are_decided_all_or_none_with_a_cost_each() {
 #[test]
 fn a_descriptors_own_limit_stands_for_the_rules_of_a_known_namespace() {
     let engine = engine_with(PAIR, 1_000_000);
-    let limit = |requests_per_unit, unit| GivenByRequest::new(requests_per_unit, unit, 1);
+    let limit = |requests_per_unit, unit| RequestLimit::new(requests_per_unit, unit, 1);
     let with = |attributes, limit| Descriptor { attributes: Attributes(attributes), cost: Cost::ONE, limit };
     let user = [("user", "a")];
     assert_eq!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
 use tidegate_decisions::why::Audience;
-use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, Wanted, read};
+use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, RuleFilter, read};
 use tidegate_node::journal::health::HealthMonitor;
 use tidegate_node::journal::log_query::LogQuery;
 use tidegate_node::journal::{Journal, name_next_request};
@@ -26,7 +26,7 @@ rules:
 
 const ALL: Query<'static> = Query {
     callers: None,
-    wanted: &|_| Wanted::All,
+    wanted: &|_| RuleFilter::All,
     request: None,
     since: Nanos::ZERO,
     until: Nanos::MAX,

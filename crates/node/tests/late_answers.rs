@@ -11,16 +11,16 @@ use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
-    Decided, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+    DecideOutcome, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
 };
-use tidegate_origin::record::{Pulse, Pulsed};
+use tidegate_origin::record::{Pulse, PulseReply};
 use tidegate_origin::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
-    LeaderStatus, MemoryOrigin, Origin, OriginFuture, PublishRequest, ResetLog, ResetNews, ShardId,
-    WorldCell,
+    CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, Heartbeat, HeartbeatReply, KeyError,
+    LeaderCandidate, LeaderStatus, MemoryOrigin, Origin, OriginFuture, PublishRequest, ResetLog, ResetNews,
+    ShardId, WorldCell,
 };
 use tidegate_origin::{FoldStep, FoldedOwners, RememberedNodes};
-use tidegate_origin::{HotKeysReply, HotNews, HotReport, QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use tidegate_origin::{HotKeysReply, HotNews, HotReport, QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -52,7 +52,7 @@ impl Origin for BehindSocket {
         self.memory.keeps_time()
     }
 
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply> {
         let socket = self.socket.lock().take();
         Box::pin(async move {
             socket.expect("one exchange").read_u8().await.expect("a byte");
@@ -68,7 +68,7 @@ impl Origin for BehindSocket {
         self.memory.fold_owners(shard, step)
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply> {
         self.memory.beat(heartbeat)
     }
 
@@ -91,7 +91,7 @@ impl Origin for BehindSocket {
         self.memory.share_resets(news)
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply> {
         self.memory.pulse(shard, pulse)
     }
 
@@ -127,7 +127,7 @@ impl Origin for BehindSocket {
         self.memory.report_quotas(report)
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports> {
         self.memory.gather_quotas(silent_for)
     }
 
@@ -176,7 +176,7 @@ async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
     }];
     let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     let rules = engine.rules();
-    let Decided::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
+    let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
         panic!("a cold key asks")
     };
     let (answer, ()) = tokio::join!(driver.ask(asking), async {

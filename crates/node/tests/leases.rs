@@ -6,8 +6,8 @@ use tidegate_core::{
     Accuracy, Burst, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate,
     SharedState, Spec, Table, Undecided, Verdict,
 };
-use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
-use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_node::region::{Effects, HotLimit, OutgoingExchange, Region, RegionOptions};
+use tidegate_node::{DecideOutcome, Engine, EngineOptions, Purpose, Request, Subject};
 use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
@@ -57,7 +57,7 @@ impl Node {
     }
 
     fn carry(&mut self, effects: Effects, store: &mut OriginStore, moment: Moment) {
-        let mut send: Vec<Outgoing> = effects.send;
+        let mut send: Vec<OutgoingExchange> = effects.send;
         while let Some(call) = send.pop() {
             self.calls += 1;
             let answer = store.exchange(&call.exchange, moment.now);
@@ -277,7 +277,9 @@ overrides:
         let subject =
             Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
         let request = Request { tenant: "default", purpose: Purpose::Check, subject };
-        let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
+        let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else {
+            panic!("cold")
+        };
         let (_, effects) =
             sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
         let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, at(0), &|_| ShardId(0));
@@ -317,7 +319,7 @@ rules:
         for number in 0..per_second / 5 {
             let micros = begin_micros + number * 1_000_000 / per_second;
             let decided = engine.decide(&rules, &request, at(micros));
-            assert!(matches!(decided, Ok(Decided::Ask(_))), "cold");
+            assert!(matches!(decided, Ok(DecideOutcome::Ask(_))), "cold");
         }
         sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros + 200_000).now);
         sharing.hot.report(NodeId(1)).keys.len()

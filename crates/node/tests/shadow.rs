@@ -9,9 +9,9 @@ use tidegate_decisions::why::Audience;
 use tidegate_decisions::{Log, LogOptions};
 use tidegate_node::journal::Journal;
 use tidegate_node::journal::log_query::LogQuery;
-use tidegate_node::region::{AskOutcomes, Effects, Outgoing, RegionOptions};
+use tidegate_node::region::{AskOutcomes, Effects, OutgoingExchange, RegionOptions};
 use tidegate_node::{
-    Answer, Asking, Decided, DecisionPath, Engine, EngineOptions, Purpose, Request, Subject,
+    Answer, DecideOutcome, DecisionPath, Engine, EngineOptions, PendingDecision, Purpose, Request, Subject,
 };
 use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
@@ -59,15 +59,15 @@ impl Node {
         let mut decided = self.engine.decide(&rules, &request(namespace, &attributes), NOW).unwrap();
         loop {
             let asking = match decided {
-                Decided::Answer(Answer { allowed, path, .. }) => return (allowed, path),
-                Decided::Ask(asking) => asking,
+                DecideOutcome::Answer(Answer { allowed, path, .. }) => return (allowed, path),
+                DecideOutcome::Ask(asking) => asking,
             };
             let heard = store.as_deref_mut().map(|store| self.ask(store, &asking)).unwrap_or_default();
             decided = self.engine.resume_or_ask(*asking, &heard, NOW);
         }
     }
 
-    fn ask(&self, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
+    fn ask(&self, store: &mut OriginStore, asking: &PendingDecision<'_>) -> AskOutcomes {
         let sharing = self.engine.shared().unwrap();
         let (heard, hear) = mpsc::channel();
         let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
@@ -127,7 +127,7 @@ fn route(_: KeyId) -> ShardId {
     ShardId(1)
 }
 
-fn wake_all(effects: Effects) -> Vec<Outgoing> {
+fn wake_all(effects: Effects) -> Vec<OutgoingExchange> {
     for (wake, outcomes) in effects.finished {
         wake(outcomes);
     }
@@ -187,8 +187,8 @@ fn a_request_that_asks_twice_is_told_of_once() {
         let rules = here.engine.rules();
         let attributes = [("user", "alice")];
         let decide = || match here.engine.decide(&rules, &request("api", &attributes), NOW).unwrap() {
-            Decided::Ask(asking) => asking,
-            Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
+            DecideOutcome::Ask(asking) => asking,
+            DecideOutcome::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
         };
         let (slow, fast) = (decide(), decide());
         let heard = here.ask(&mut store, &slow);

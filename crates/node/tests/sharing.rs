@@ -4,10 +4,10 @@
 use std::sync::mpsc;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, Cost, FleetSecret, KeyId, Limit, Moment, Nanos, Period};
-use tidegate_node::region::{AskOutcomes, Effects, Outgoing, RegionOptions};
+use tidegate_node::region::{AskOutcomes, Effects, OutgoingExchange, RegionOptions};
 use tidegate_node::{
-    Answer, Asking, Decided, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request,
-    Subject,
+    Answer, DecideOutcome, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, PendingDecision,
+    Purpose, Request, Subject,
 };
 use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::RuleSet;
@@ -39,16 +39,16 @@ fn decide<'r>(
     engine: &Engine,
     rules: &'r tidegate_node::engine::VersionedRules,
     limit: &GivenLimit<'_>,
-) -> Decided<'r> {
+) -> DecideOutcome<'r> {
     let limits = [*limit];
     let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     engine.decide(rules, &request, NOW).unwrap()
 }
 
-fn asking(decided: Decided<'_>) -> Box<Asking<'_>> {
+fn asking(decided: DecideOutcome<'_>) -> Box<PendingDecision<'_>> {
     match decided {
-        Decided::Ask(asking) => asking,
-        Decided::Answer(answer) => panic!("nobody is asked: {answer:?}"),
+        DecideOutcome::Ask(asking) => asking,
+        DecideOutcome::Answer(answer) => panic!("nobody is asked: {answer:?}"),
     }
 }
 
@@ -59,14 +59,14 @@ fn route(_: KeyId) -> ShardId {
 /// Brings the calls to the store and their answers back; what they cause too.
 fn carry(engine: &Engine, store: &mut OriginStore, effects: Effects) {
     let sharing = engine.shared().unwrap();
-    let mut calls: Vec<Outgoing> = wake(effects);
+    let mut calls: Vec<OutgoingExchange> = wake(effects);
     while let Some(call) = calls.pop() {
         let answer = store.exchange(&call.exchange, NOW.now);
         calls.extend(wake(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &route)));
     }
 }
 
-fn wake(effects: Effects) -> Vec<Outgoing> {
+fn wake(effects: Effects) -> Vec<OutgoingExchange> {
     for (wake, outcomes) in effects.finished {
         wake(outcomes);
     }
@@ -74,7 +74,7 @@ fn wake(effects: Effects) -> Vec<Outgoing> {
 }
 
 /// What the store says to a request that asks; the request has yet to go on with it.
-fn ask(engine: &Engine, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutcomes {
+fn ask(engine: &Engine, store: &mut OriginStore, asking: &PendingDecision<'_>) -> AskOutcomes {
     let sharing = engine.shared().unwrap();
     let (heard, hear) = mpsc::channel();
     let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
@@ -84,7 +84,7 @@ fn ask(engine: &Engine, store: &mut OriginStore, asking: &Asking<'_>) -> AskOutc
     hear.try_recv().unwrap()
 }
 
-fn answer(decided: Decided<'_>) -> Answer<'_> {
+fn answer(decided: DecideOutcome<'_>) -> Answer<'_> {
     decided.answer().expect("an answer")
 }
 
@@ -130,8 +130,8 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
         let subject = Subject::Limits(&limits);
         let request = Request { tenant: "default", purpose: Purpose::Check, subject };
         match engines[node].decide(&rules[node], &request, NOW).unwrap() {
-            Decided::Ask(asking) => waiting.push((node, asking)),
-            Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
+            DecideOutcome::Ask(asking) => waiting.push((node, asking)),
+            DecideOutcome::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
         }
     }
     let heard: Vec<AskOutcomes> =
@@ -139,7 +139,7 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
     let mut admitted = 2;
     for ((node, asking), outcomes) in waiting.into_iter().zip(heard) {
         let mut decided = engines[node].resume_or_ask(*asking, &outcomes, NOW);
-        while let Decided::Ask(again) = decided {
+        while let DecideOutcome::Ask(again) = decided {
             let outcomes = ask(&engines[node], &mut store, &again);
             decided = engines[node].resume_or_ask(*again, &outcomes, NOW);
         }

@@ -22,7 +22,7 @@ pub use hot::{HOT_KEYS_MAX, HotKey, HotKeysReply, HotNews, HotReport};
 pub use memory::MemoryOrigin;
 pub use owners::{CrowdedCell, FoldStep, FoldedOwners, RememberedNodes};
 pub use quota::{
-    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, QuotaReply, QuotaReport, Share, SliceReport,
+    OfferedDemand, QUOTA_KEYS_MAX, QuotaNews, QuotaReply, QuotaReport, QuotaReports, Share, SliceReport,
     quota_keys_max,
 };
 pub use store::{CellCondition, OriginStore};
@@ -30,7 +30,7 @@ pub use world::{
     CellTotal, LeaderCandidate, LeaderRequest, LeaderStatus, OriginId, PublishRequest, WorldCell,
 };
 
-use record::{Pulse, Pulsed, RecordReading};
+use record::{Pulse, PulseReply, RecordReading};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -65,7 +65,7 @@ pub enum Grant {
 
 /// A shard's answer: for each sync, in order, its reply or what is wrong with that key alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Exchanged {
+pub struct ExchangeReply {
     /// The origin's own present.
     pub now: Nanos,
     pub replies: Vec<Result<KeyReply, KeyError>>,
@@ -179,7 +179,7 @@ impl Acceptance {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Alive {
+pub struct HeartbeatReply {
     /// Live nodes of the region, this one included.
     pub nodes: u32,
     /// The origin's own present.
@@ -265,10 +265,10 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn shards(&self) -> Vec<ShardId>;
 
     /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged>;
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply>;
 
     /// Tells one shard that this node lives, and returns which data the shard holds.
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed>;
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply>;
 
     /// Returns the nodes that sent a pulse to a shard lately: their components aren't folded.
     fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes>;
@@ -288,7 +288,7 @@ pub trait Origin: Debug + Send + Sync + 'static {
     }
 
     /// Says that this node lives, and asks who else does.
-    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive>;
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply>;
 
     /// Returns the fleet's secret as the store holds it. Stores `ours` first if it holds none and no node uses another:
     /// whoever comes first wins, and everybody else reads the winner's.
@@ -303,8 +303,8 @@ pub trait Origin: Debug + Send + Sync + 'static {
         self.reset_once(shard, key, known, expiry, None)
     }
 
-    /// The same, and if there is an `order`, once for each, however many nodes ask: orders are numbered, and one
-    /// that isn't above the last that was carried out here changes nothing.
+    /// Resets a key like [`Origin::reset`]. With a `reset_id`, once for each id, however many nodes ask: ids are
+    /// numbers, and one that isn't above the last that was carried out here changes nothing.
     fn reset_once(
         &self,
         shard: ShardId,
@@ -314,23 +314,23 @@ pub trait Origin: Debug + Send + Sync + 'static {
         reset_id: Option<u64>,
     ) -> OriginFuture<'_, u16>;
 
-    /// Raises a key's epoch and its last order to what a node remembers of them.
+    /// Raises a key's epoch and its last reset id to those that a node remembers.
     fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()>;
 
     /// Adds resets to the region's log, and returns those that the node doesn't know of. A node that denies a key by itself
     /// never syncs it, and would learn of its reset by nothing else.
     fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog>;
 
-    /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
+    /// Reports this node's demand for keys that quotas share. Returns the slices that the region holds.
     fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply>;
 
-    /// What every node said last, those that said nothing for longer than `silent_for` left out and forgotten.
-    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered>;
+    /// Returns the last report of every node. Nodes that sent none for `silent_for` are left out and dropped.
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports>;
 
-    /// Tells all nodes which slices the region holds, unless they were told something later already.
+    /// Publishes the region's slices to all nodes, unless later ones were published already.
     fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()>;
 
-    /// Says which keys come often to this node, and hears which are hot in the region.
+    /// Reports the keys that come often to this node. Returns those that are hot in the region.
     fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply>;
 
     /// What every node said last of keys that come often, as with quotas.
@@ -339,13 +339,13 @@ pub trait Origin: Debug + Send + Sync + 'static {
     /// Tells all nodes which keys are hot, unless they were told something later already.
     fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()>;
 
-    /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
+    /// Takes, renews or gives up the leadership of the region's world worker. Returns the origin's id too.
     fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus>;
 
-    /// Names cells that the world tier should hear of. Says how many weren't taken because the publish queue is full.
+    /// Enqueues publish requests. Returns how many were rejected because the queue is full.
     fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64>;
 
-    /// Takes the oldest publish requests, `most` at most.
+    /// Dequeues the oldest publish requests, at most `most`.
     fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>>;
 
     /// The region's count of each cell, in order.
@@ -359,6 +359,6 @@ pub trait Origin: Debug + Send + Sync + 'static {
         now: Nanos,
     ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>>;
 
-    /// Tells all nodes, with their next heartbeats, how the world stands.
+    /// Publishes the world's view to all nodes, with their next heartbeats.
     fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()>;
 }

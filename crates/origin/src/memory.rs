@@ -3,15 +3,15 @@
 //! Answers at once, never fails and forgets everything with the process. Tells the time by what it was given,
 //! so that tests and the simulator can set it.
 
-use crate::record::{Pulse, Pulsed};
+use crate::record::{Pulse, PulseReply};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
-    LeaderStatus, Origin, OriginError, OriginFuture, OriginStore, PublishRequest, ResetLog, ResetNews,
-    ShardId, WorldCell,
+    CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, Heartbeat, HeartbeatReply, KeyError,
+    LeaderCandidate, LeaderStatus, Origin, OriginError, OriginFuture, OriginStore, PublishRequest, ResetLog,
+    ResetNews, ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
 use crate::{HotKeysReply, HotNews, HotReport};
-use crate::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use crate::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use tidegate_core::{CellId, KeyId, Nanos, WorldView};
@@ -86,7 +86,7 @@ impl Origin for MemoryOrigin {
         false
     }
 
-    fn pulse(&self, _shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
+    fn pulse(&self, _shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply> {
         self.answer(|store, now| Ok(store.pulse(&pulse, now)))
     }
 
@@ -98,11 +98,11 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| Ok(store.fold_owners(&step, now)))
     }
 
-    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
+    fn exchange<'a>(&'a self, _shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply> {
         self.answer(|store, now| Ok(store.exchange(exchange, now)))
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply> {
         self.answer(|store, now| store.beat(&heartbeat, now))
     }
 
@@ -137,7 +137,7 @@ impl Origin for MemoryOrigin {
         self.answer(|store, now| Ok(store.report_quotas(report, now)))
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports> {
         self.answer(|store, now| Ok(store.gather_quotas(silent_for, now)))
     }
 

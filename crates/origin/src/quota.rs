@@ -24,7 +24,7 @@ pub fn quota_keys_max(nodes: u32) -> usize {
 
 /// What was asked for of one key on one node, admitted or not.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Offered {
+pub struct OfferedDemand {
     pub key: KeyId,
     /// The whole limit, as the node's rules have it.
     pub spec: Spec,
@@ -40,7 +40,7 @@ pub struct QuotaReport {
     pub applied: u64,
     /// The membership that limits are divided by on this node; 0 when it heard of none.
     pub version: u64,
-    pub offered: Vec<Offered>,
+    pub offered: Vec<OfferedDemand>,
     /// The node is stopping: forget it at once.
     pub leaves: bool,
 }
@@ -87,7 +87,7 @@ pub struct QuotaNews {
 
 /// What the nodes of a region said.
 #[derive(Clone, PartialEq, Debug)]
-pub struct QuotaGathered {
+pub struct QuotaReports {
     /// The origin's own present.
     pub now: Nanos,
     /// When the origin last noticed that it has forgotten something, by its own clock; 0 when it never did. Who

@@ -29,7 +29,7 @@ pub struct Pulse {
     pub next: Incarnation,
     /// The number of this pulse, of this node on this shard. Numbers only grow.
     pub number: u64,
-    /// The highest number that the shard has acknowledged; 0 when it never did within [`PULSES_KEPT`].
+    /// The highest number that the shard has acknowledged; 0 when it never did within [`PULSE_RETENTION`].
     pub acked: u64,
     /// The incarnation that the shard named last.
     pub known: Option<Incarnation>,
@@ -46,7 +46,7 @@ pub struct Pulse {
 
 /// A shard's answer to a pulse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pulsed {
+pub struct PulseReply {
     pub record: ShardRecord,
     /// This pulse ended the recovery because its time was over: so many live nodes hadn't confirmed theirs.
     pub unconfirmed: u32,

@@ -34,13 +34,14 @@ pub use options::RedisOptions;
 pub use tls::client_config;
 pub use url::{RedisUrl, UrlError};
 
-use crate::record::{Pulse, Pulsed, RecordReading};
+use crate::record::{Pulse, PulseReply, RecordReading};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, LeaderCandidate,
-    LeaderStatus, Origin, OriginError, OriginFuture, PublishRequest, ResetLog, ResetNews, ShardId, WorldCell,
+    CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, Heartbeat, HeartbeatReply, KeyError,
+    LeaderCandidate, LeaderStatus, Origin, OriginError, OriginFuture, PublishRequest, ResetLog, ResetNews,
+    ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
-use crate::{HotKeysReply, HotNews, HotReport, QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use crate::{HotKeysReply, HotNews, HotReport, QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
@@ -244,7 +245,7 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let mut calls = script::calls(exchange, self.has_slots);
@@ -258,7 +259,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let found = self.record_slots.of(shard, &self.servers.map());
@@ -298,7 +299,7 @@ impl Origin for RedisOrigin {
         self.servers.map().by_id(shard).map_or(0, |shard| shard.connects())
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::heartbeat_call(&heartbeat);
@@ -355,7 +356,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::gather_call(silent_for);
@@ -447,7 +448,7 @@ fn assemble(
     exchange: &Exchange,
     calls: &[ScriptCall],
     answers: Vec<Result<Value, OriginError>>,
-) -> Result<Exchanged, OriginError> {
+) -> Result<ExchangeReply, OriginError> {
     let mut now = None;
     let mut failure = None;
     let mut record = if exchange.reads_record { RecordReading::Missing } else { RecordReading::NotRead };
@@ -474,10 +475,10 @@ fn assemble(
         }
     }
     match (now, failure) {
-        (Some(now), _) => Ok(Exchanged { now, replies, record }),
+        (Some(now), _) => Ok(ExchangeReply { now, replies, record }),
         // Nothing was asked, or the server answers and is in the middle of a move.
         (None, None | Some(OriginError::Moving { .. })) => {
-            Ok(Exchanged { now: exchange.now, replies, record })
+            Ok(ExchangeReply { now: exchange.now, replies, record })
         }
         (None, Some(error)) => Err(error),
     }

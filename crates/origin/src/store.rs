@@ -21,13 +21,14 @@ mod world;
 
 use crate::record::RecordReading;
 use crate::{
-    Alive, DoneReset, Exchange, Exchanged, Expiry, Grant, Heartbeat, OriginError, Reset, ResetLog, ResetNews,
+    DoneReset, Exchange, ExchangeReply, Expiry, Grant, Heartbeat, HeartbeatReply, OriginError, Reset,
+    ResetLog, ResetNews,
 };
-use crate::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use crate::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use expiring::Expiring;
 use gcra::GcraState;
-use grant_request::Allotted;
-use hot::Hot;
+use grant_request::Allotment;
+use hot::HotKeyTable;
 pub use inspect::CellCondition;
 use nodes::Nodes;
 pub(crate) use nodes::REFUSED_BEFORE;
@@ -36,7 +37,7 @@ use record::Record;
 use resolution::{from_micros, micros_floor};
 use std::borrow::Cow;
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use window::WindowCell;
@@ -56,7 +57,7 @@ pub struct OriginStore {
     nodes: Nodes,
     record: Record,
     quotas: Quotas,
-    hot: Hot,
+    hot: HotKeyTable,
     coordination: CoordinationStore,
 }
 
@@ -79,16 +80,16 @@ impl Occasion {
 
 impl OriginStore {
     /// Publishes, reads and grants for some keys of one node. A key is named at most once.
-    pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
+    pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> ExchangeReply {
         let present = self.wake(now);
         let occasion = Occasion { node: exchange.node, now: exchange.now, present };
         let syncs: Vec<Cow<'_, KeySync>> =
             exchange.syncs.iter().map(|sync| self.in_newest_epoch(sync)).collect();
         let before: Vec<Option<u64>> =
             syncs.iter().map(|sync| self.component_before(sync, exchange.node)).collect();
-        let mut drafts: Vec<Allotted> =
+        let mut drafts: Vec<Allotment> =
             syncs.iter().map(|sync| self.publish_and_evaluate(sync, occasion)).collect();
-        let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotted)| {
+        let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotment)| {
             !sync.request.asks.is_empty() && draft.refused.is_some()
         };
         if exchange.grant == Grant::Together && syncs.iter().zip(&drafts).any(is_blocked) {
@@ -101,14 +102,14 @@ impl OriginStore {
         });
         let replies = replies.collect();
         let record = if exchange.reads_record { self.record() } else { RecordReading::NotRead };
-        Exchanged { now: present, replies, record }
+        ExchangeReply { now: present, replies, record }
     }
 
     /// Counts a node as alive, and says how many are.
-    pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<Alive, OriginError> {
+    pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<HeartbeatReply, OriginError> {
         let present = self.wake(now);
         let alive = self.nodes.beat(heartbeat, present)?;
-        Ok(Alive { world: self.coordination.view(present), ..alive })
+        Ok(HeartbeatReply { world: self.coordination.view(present), ..alive })
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
@@ -158,7 +159,7 @@ impl OriginStore {
     }
 
     /// What every node said of quotas lately.
-    pub fn gather_quotas(&mut self, silent_for: Nanos, now: Nanos) -> QuotaGathered {
+    pub fn gather_quotas(&mut self, silent_for: Nanos, now: Nanos) -> QuotaReports {
         let present = self.wake(now);
         self.quotas.gather(silent_for, present)
     }
@@ -179,7 +180,7 @@ impl OriginStore {
     }
 
     /// A GCRA key's arrival time and the start of its busy period, if there is one.
-    pub fn busy(&self, key: KeyId, epoch: u16) -> Option<Busy> {
+    pub fn busy(&self, key: KeyId, epoch: u16) -> Option<BusyPeriod> {
         self.gcras.get(&(key, epoch)).map(|state| state.busy)
     }
 
@@ -246,7 +247,7 @@ impl OriginStore {
         sync.request.peek && self.registered(sync, node).is_none()
     }
 
-    fn publish_and_evaluate(&mut self, sync: &KeySync, occasion: Occasion) -> Allotted {
+    fn publish_and_evaluate(&mut self, sync: &KeySync, occasion: Occasion) -> Allotment {
         match &sync.counts {
             CountSync::Window(window) => {
                 self.publish_window(sync, window, occasion);
@@ -265,7 +266,7 @@ impl OriginStore {
     }
 
     /// Counts what was granted, and returns the key's counts.
-    fn complete(&mut self, sync: &KeySync, allotted: Allotted, occasion: Occasion) -> KeyReply {
+    fn complete(&mut self, sync: &KeySync, allotted: Allotment, occasion: Occasion) -> KeyReply {
         let (counts, retry_after) = match &sync.counts {
             CountSync::Window(window) => {
                 if !self.only_reads(sync, occasion.node) {

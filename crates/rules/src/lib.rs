@@ -42,14 +42,14 @@ pub use change::{
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, address_values, caller_key, identifier_text, identifier_values};
-pub use matching::{Effect, Match, Matched, Matches};
+pub use matching::{Effect, Match, MatchResult, Matches};
 pub use overrides::{Override, OverrideEffect};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
-pub use pushed::{Pushed, with_overrides};
-pub use rule::{Declared, LogSampling, Mode, OnMissing, Rule, Scope};
-pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
+pub use pushed::{PushedRules, with_overrides};
+pub use rule::{Declaration, LogSampling, Mode, OnMissing, Rule, Scope};
+pub use rule_files::{CompactedFile, Compaction, Download, Finding, RuleFiles, RuleFilesError};
 pub use series::SeriesSlot;
 pub use set::{ApplyError, Namespace, RuleOptions, RuleSet, RuleSetSize};
 pub use shown::shown;

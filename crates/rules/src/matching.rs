@@ -65,7 +65,7 @@ pub type Matches<'s> = SmallVec<[Match<'s>; ITEMS_INLINE]>;
 
 /// What came of it as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Matched {
+pub enum MatchResult {
     /// At least one rule applies.
     Rules,
     /// The namespace has rules; none is for this request.
@@ -87,14 +87,14 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         out.clear();
         let Some(namespace) = self.namespace(tenant, namespace) else {
             return self.match_domain(tenant, namespace, attributes, now, out);
         };
         let mode = self.effective_mode(namespace);
         if mode == Mode::Off {
-            return Matched::Off;
+            return MatchResult::Off;
         }
         if attributes.0.len() > FEW_ATTRIBUTES {
             let known = namespace.known(attributes);
@@ -111,7 +111,7 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         namespace.forms.with(attributes, |values| self.match_rules(namespace, mode, values, now, out))
     }
 
@@ -123,20 +123,20 @@ impl RuleSet {
         values: Values<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(values));
         for rule in &namespace.rules {
             let Some(applied) = self.apply_rule(rule, values, now) else { continue };
             // Only now: overrides are found by the key that the rule's attributes alone give.
             let effect = place.map_or(applied.effect, |place| applied.effect.placed(place));
             if out.len() == ITEMS_MAX {
-                return Matched::TooMany;
+                return MatchResult::TooMany;
             }
             let shadow = rule.shadow || mode == Mode::Shadow;
             let role = if shadow { Role::Shadow } else { Role::Enforced };
             out.push(Match { rule, role, hot: applied.hot, malformed: applied.malformed, effect });
         }
-        if out.is_empty() { Matched::NoRule } else { Matched::Rules }
+        if out.is_empty() { MatchResult::NoRule } else { MatchResult::Rules }
     }
 
     /// A domain of a file of envoyproxy/ratelimit: the attributes, in their order, are one descriptor.
@@ -147,20 +147,20 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         if tenant != self.envoy().tenant() || !self.envoy().has_domain(domain) {
-            return Matched::UnknownNamespace;
+            return MatchResult::UnknownNamespace;
         }
         if self.fleet_mode() == Mode::Off {
-            return Matched::Off;
+            return MatchResult::Off;
         }
         let found = self.envoy().find(domain, attributes.0, None);
-        let Some(mut found) = found.and_then(|found| found.as_rule(now)) else { return Matched::NoRule };
+        let Some(mut found) = found.and_then(|found| found.as_rule(now)) else { return MatchResult::NoRule };
         if self.fleet_mode() == Mode::Shadow {
             found.role = Role::Shadow;
         }
         out.push(found);
-        Matched::Rules
+        MatchResult::Rules
     }
 
     /// The laxer of the namespace's mode and the fleet's.

@@ -61,12 +61,12 @@ impl Default for LogSampling {
 
 /// The rule's place in its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Declared {
+pub struct Declaration {
     pub file: Arc<str>,
     pub line: u32,
 }
 
-impl fmt::Display for Declared {
+impl fmt::Display for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -90,7 +90,7 @@ pub struct Rule {
     pub on_missing: OnMissing,
     pub charge: Charge,
     pub log: LogSampling,
-    pub declared: Declared,
+    pub declared: Declaration,
     /// The part of the identity that all callers share.
     pub prefix: KeyPrefix,
     /// Stands in for callers that get no entry in a full table. No caller has it.

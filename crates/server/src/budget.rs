@@ -1,7 +1,7 @@
 //! The connections that one listener may have, and which of them have yet to authenticate.
 //!
 //! Each listener has its own budget, shared by the threads that serve it, so that the connections of one can't use up
-//! another's. Where tokens are required, a connection starts unauthenticated: it has [`AUTHENTICATE_WITHIN`] to present
+//! another's. Where tokens are required, a connection starts unauthenticated: it has [`AUTHENTICATION_TIMEOUT`] to present
 //! a valid token, and while the budget is used up, the oldest unauthenticated connection is closed for each new one.
 //! Authenticated connections are never closed here. One whose token is revoked is unauthenticated again.
 //!

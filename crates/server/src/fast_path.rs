@@ -13,7 +13,7 @@ use crate::access::{self, LastCaller, Permission};
 use crate::budget::Registration;
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
-use crate::decide::{self, PendingAsk, PendingCall, Tried};
+use crate::decide::{self, PendingAsk, PendingCall, TryDecision};
 use crate::forward_auth;
 use crate::pipeline::{self, Answered, Finishing, PassEnd, Then};
 use crate::progress::Patience;
@@ -55,7 +55,7 @@ impl FastPath {
         rules: &'a VersionedRules,
         plain: &FastRequest<'a>,
         output: &mut Vec<u8>,
-    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
+    ) -> Result<TryDecision<(), PendingAnswer<'a>>, Refusal> {
         match FastPath::parent(plain) {
             None => self.try_answer(app, rules, plain, output),
             Some(parent) => journal::traced(parent.trace, || self.try_answer(app, rules, plain, output)),
@@ -70,16 +70,16 @@ impl FastPath {
         rules: &'a VersionedRules,
         plain: &FastRequest<'a>,
         output: &mut Vec<u8>,
-    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
+    ) -> Result<TryDecision<(), PendingAnswer<'a>>, Refusal> {
         let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check))?;
         match &plain.wanted {
             FastCall::Decision { call, body } => {
                 match decide::try_decide(app, &caller, rules, (*call, body), plain.id.as_str())? {
-                    Tried::Answered(reply) => {
+                    TryDecision::Answered(reply) => {
                         write::reply(output, &self.head(app, StatusCode::OK, plain), &reply);
-                        Ok(Tried::Answered(()))
+                        Ok(TryDecision::Answered(()))
                     }
-                    Tried::MustAsk(pending) => Ok(Tried::MustAsk(PendingAnswer::Call(pending))),
+                    TryDecision::MustAsk(pending) => Ok(TryDecision::MustAsk(PendingAnswer::Call(pending))),
                 }
             }
             FastCall::ForwardAuth { query, headers } => {
@@ -90,8 +90,10 @@ impl FastPath {
                     write::forward_auth(output, &self.head(app, status, plain), decided);
                 })?;
                 Ok(match tried {
-                    Tried::Answered(()) => Tried::Answered(()),
-                    Tried::MustAsk(pending) => Tried::MustAsk(PendingAnswer::ForwardAuth(pending)),
+                    TryDecision::Answered(()) => TryDecision::Answered(()),
+                    TryDecision::MustAsk(pending) => {
+                        TryDecision::MustAsk(PendingAnswer::ForwardAuth(pending))
+                    }
                 })
             }
         }
@@ -175,14 +177,14 @@ impl pipeline::Session for FastPath {
                 ReadProgress::Incomplete if rest.len() < STEP_BYTES => Then::Read,
                 ReadProgress::Incomplete | ReadProgress::Other => Then::HandOver,
                 ReadProgress::Plain(plain) => match self.answer_at_once(app, rules, &plain, output) {
-                    Ok(Tried::Answered(())) => {
+                    Ok(TryDecision::Answered(())) => {
                         consumed += plain.length;
                         if !self.closes {
                             continue;
                         }
                         Then::End
                     }
-                    Ok(Tried::MustAsk(answer)) => {
+                    Ok(TryDecision::MustAsk(answer)) => {
                         let pending = Box::new(PendingRequest { plain, answer });
                         return Answered { consumed, then: PassEnd::Finish(pending) };
                     }

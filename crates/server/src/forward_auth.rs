@@ -10,7 +10,7 @@
 
 use crate::access::Caller;
 use crate::counters::COUNTERS;
-use crate::decide::{self, Tried};
+use crate::decide::{self, TryDecision};
 use crate::log_gate::LogGate;
 use crate::rate_headers::{self, Header, RateLimitHeaders};
 use crate::refusal::{Code, Refusal, excerpt};
@@ -163,8 +163,8 @@ async fn decide(app: &App, caller: &Caller, head: &Parts, id: RequestId) -> Resu
     decide::name_request(app, id.as_str());
     let rules = app.engine.rules();
     match decide::try_engine(app, &rules, &request, |decided| response(app, decided, &id))? {
-        Tried::Answered(response) => Ok(response),
-        Tried::MustAsk(pending) => Ok(response(app, &Box::pin(pending.finish(app)).await, &id)),
+        TryDecision::Answered(response) => Ok(response),
+        TryDecision::MustAsk(pending) => Ok(response(app, &Box::pin(pending.finish(app)).await, &id)),
     }
 }
 

@@ -25,22 +25,22 @@ const EVERY: Duration = Duration::from_secs(1);
 const MILLIS_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Default)]
-pub struct History(Mutex<Past>);
+pub struct History(Mutex<HistoryLevels>);
 
 #[derive(Debug)]
-struct Past {
+struct HistoryLevels {
     rings: [Ring; RANGES.len()],
     names: Names,
     last: Option<Counts>,
 }
 
-impl Default for Past {
+impl Default for HistoryLevels {
     fn default() -> Self {
-        Past { rings: RANGES.map(Ring::new), names: Names::default(), last: None }
+        HistoryLevels { rings: RANGES.map(Ring::new), names: Names::default(), last: None }
     }
 }
 
-impl Past {
+impl HistoryLevels {
     fn record(&mut self, at: Nanos, totals: Counts, open_breakers: u32) {
         let Some(last) = self.last.replace(totals) else { return };
         let Some(counts) = self.last.as_ref().map(|totals| totals.since(&last)) else { return };
@@ -76,7 +76,7 @@ pub(crate) fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<
     let HistoryQuery { range, after } = read(query.unwrap_or_default())?;
     let now = app.clock.now().now;
     let mut past = app.history.0.lock();
-    let Past { rings, names, .. } = &mut *past;
+    let HistoryLevels { rings, names, .. } = &mut *past;
     let wanted = range.unwrap_or(RANGES[0]);
     let Some(ring) = rings.iter().find(|ring| ring.range == wanted) else { return Ok(Vec::new()) };
     let (steps, filling) = ring.after(after, names);

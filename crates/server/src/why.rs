@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_control::stream::{ANSWER_BYTES_MAX, Answering, Asker, NodeAnswer, Question};
+use tidegate_control::stream::{ANSWER_BYTES_MAX, Asker, NodeAnswer, Question, QuestionHandler};
 use tidegate_core::Nanos;
 use tidegate_decisions::RECORDS_MAX;
 use tidegate_decisions::why::Audience;
@@ -54,7 +54,7 @@ pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(LogQuery
 }
 
 /// Answers what a broker or a control plane asks this node.
-pub fn answers_questions(app: Arc<App>) -> Answering {
+pub fn answers_questions(app: Arc<App>) -> QuestionHandler {
     Arc::new(move |question: Question| {
         let app = app.clone();
         Box::pin(for_caller::marked(async move {

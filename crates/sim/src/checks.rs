@@ -18,8 +18,8 @@ use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
-use tidegate_node::region::Outgoing;
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_node::region::OutgoingExchange;
+use tidegate_origin::{Exchange, ExchangeReply};
 
 mod bounds;
 
@@ -227,7 +227,7 @@ impl Auditor {
                     format!("INV-1: {:?} has {} of key {key}, after {own_before}", node.id, counts.own);
                 if has_stepped { continue } else { return Err(shrank) }
             }
-            let asks = |call: &&Outgoing| {
+            let asks = |call: &&OutgoingExchange| {
                 let mut syncs = call.exchange.syncs.iter();
                 syncs.any(|sync| sync.key == self.ids[key] && !sync.request.asks.is_empty())
             };
@@ -301,7 +301,7 @@ impl Auditor {
     pub(crate) fn executed(
         &mut self,
         exchange: &Exchange,
-        exchanged: &Exchanged,
+        exchanged: &ExchangeReply,
         nodes: &[SimulatedNode],
         now: Nanos,
     ) -> Checked {

@@ -17,7 +17,7 @@ mod run;
 mod tally;
 mod traffic;
 
-pub use figures::{Figure, Judged};
+pub use figures::{Figure, FigureVerdict};
 pub use known::{KNOWN, known};
 pub use plan::Plan;
 pub use read::{PlanError, read};

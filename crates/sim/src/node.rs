@@ -13,10 +13,10 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Moment, Nanos, Sequence};
 use tidegate_node::clock::{ClockJump, ClockReading, Discipline, RegionSample};
 use tidegate_node::engine::VersionedRules;
-use tidegate_node::region::{AskId, AskOutcomes, Outgoing, RegionOptions, Wake};
+use tidegate_node::region::{AskId, AskOutcomes, OutgoingExchange, RegionOptions, Wake};
 use tidegate_node::sharing::Sharing;
 use tidegate_node::world::{WorkerOptions, WorldWorker};
-use tidegate_node::{Asking, Engine, EngineOptions};
+use tidegate_node::{Engine, EngineOptions, PendingDecision};
 use tidegate_origin::{Acceptance, BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
@@ -161,7 +161,7 @@ impl Drift {
 /// An exchange that wasn't answered yet.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outgoing: OutgoingExchange,
     /// When it has failed.
     pub(crate) deadline: Option<DeadlineId>,
 }
@@ -169,7 +169,7 @@ pub(crate) struct Call {
 /// A request that waits for its region.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) asking: Box<Asking<'static>>,
+    pub(crate) asking: Box<PendingDecision<'static>>,
     pub(crate) id: AskId,
     pub(crate) template: usize,
     pub(crate) gives_up_at: Nanos,

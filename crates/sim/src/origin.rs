@@ -8,9 +8,9 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::record::{Pulse, Pulsed, RecordReading};
+use tidegate_origin::record::{Pulse, PulseReply, RecordReading};
 use tidegate_origin::{
-    CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, OriginStore, ShardId, WorldCell,
+    CellCondition, CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, OriginStore, ShardId, WorldCell,
 };
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl SimulatedOrigin {
         shard: ShardId,
         exchange: &Exchange,
         now: Nanos,
-    ) -> Result<Exchanged, String> {
+    ) -> Result<ExchangeReply, String> {
         let Shard { store, mirror, .. } = &mut self.shards[index_of(shard)];
         if self.keeps_debts {
             store.lose_bursts();
@@ -182,7 +182,7 @@ impl SimulatedOrigin {
     }
 
     /// A server answers a pulse.
-    pub(crate) fn pulse(&mut self, shard: ShardId, pulse: &Pulse, now: Nanos) -> Pulsed {
+    pub(crate) fn pulse(&mut self, shard: ShardId, pulse: &Pulse, now: Nanos) -> PulseReply {
         self.shards[index_of(shard)].store.pulse(pulse, now)
     }
 

@@ -23,8 +23,8 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
 use tidegate_node::clock::ClockReading;
 use tidegate_node::world::WorkerOptions;
-use tidegate_origin::record::{Pulse, Pulsed};
-use tidegate_origin::{Acceptance, Alive, DoneReset, Exchanged, OriginError, ResetLog, ShardId};
+use tidegate_origin::record::{Pulse, PulseReply};
+use tidegate_origin::{Acceptance, DoneReset, ExchangeReply, HeartbeatReply, OriginError, ResetLog, ShardId};
 
 mod carrying;
 mod coming;
@@ -74,7 +74,7 @@ pub(crate) enum NodeEvent {
     Sweep {
         shard: usize,
     },
-    Ends(Ticket, Result<Exchanged, OriginError>),
+    Ends(Ticket, Result<ExchangeReply, OriginError>),
     /// Time to connect to a server again.
     Dial(ShardId),
     Dialed {
@@ -82,7 +82,7 @@ pub(crate) enum NodeEvent {
         attempt: u32,
         is_up: bool,
     },
-    Alive(Alive, ClockReading),
+    Alive(HeartbeatReply, ClockReading),
     /// The store belongs to a fleet with another secret.
     Refused,
     /// Time to carry out what the control plane ordered.
@@ -94,7 +94,7 @@ pub(crate) enum NodeEvent {
     /// The store tells which keys were reset lately.
     ResetsRead(ResetLog),
     /// A shard has answered a pulse.
-    Pulsed(ShardId, Pulse, Pulsed),
+    Pulsed(ShardId, Pulse, PulseReply),
     /// A shard was told of a reset again.
     Restored(ShardId, DoneReset),
     /// The node publishes what is left, and is gone then.
@@ -122,7 +122,7 @@ const EVENTS_AT_ONCE_MAX: u64 = 100_000;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered {
+pub struct RequestResult {
     pub at: Nanos,
     pub node: usize,
     pub template: usize,
@@ -168,7 +168,7 @@ pub struct Simulation {
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
     /// What was answered since somebody last took it, where somebody does.
-    pub(crate) answers: Option<Vec<Answered>>,
+    pub(crate) answers: Option<Vec<RequestResult>>,
     /// How often each kind of thing went wrong.
     pub(crate) fired: Fired,
     pub(crate) load: RegionLoad,

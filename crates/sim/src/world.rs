@@ -24,7 +24,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit};
 use crate::simulation::{
-    Answered, QuotaDone, QuotaStep, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
+    QuotaDone, QuotaStep, RequestResult, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
 };
 use ledger::WorldLedger;
 use oracle::{Truth, WorldOracle};
@@ -169,7 +169,7 @@ impl WorldSimulation {
     }
 
     /// What a region answered since this was last asked.
-    pub fn take_answers(&mut self, region: usize) -> Vec<Answered> {
+    pub fn take_answers(&mut self, region: usize) -> Vec<RequestResult> {
         self.regions[region].answers.as_mut().map(std::mem::take).unwrap_or_default()
     }
 

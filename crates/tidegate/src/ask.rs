@@ -7,7 +7,7 @@ mod answer;
 use crate::http_client::{self, HttpError, RequestOptions, Response, Scheme, Url};
 use crate::output;
 use crate::settings::{self, SettingErrors, Settings, Sources};
-use answer::{Answer, Refused, Reset};
+use answer::{Answer, NodeRefusal, Reset};
 use serde_json::{Map, Value, json};
 use std::io;
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ fn understood<T: serde::de::DeserializeOwned>(url: &str, response: &Response) ->
     if response.status == 200 {
         return serde_json::from_slice(&response.body).map_err(|_| not_a_node());
     }
-    let refused: Refused = serde_json::from_slice(&response.body).map_err(|_| not_a_node())?;
+    let refused: NodeRefusal = serde_json::from_slice(&response.body).map_err(|_| not_a_node())?;
     Err(AskError::Refused(refused.in_words()))
 }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
 use tidegate_control::stream::{
-    self, Answering, Endpoints, Feed, FollowOptions, FollowView, Question, Relay, StoredRules,
+    self, Endpoints, Feed, FollowOptions, FollowView, Question, QuestionHandler, Relay, StoredRules,
 };
 use tidegate_node::clock::Clock;
 use tidegate_server::otlp::Resource;
@@ -163,7 +163,7 @@ fn broker(
 }
 
 /// A broker's followers answer what it is asked, a little before its own answer is due.
-fn asks_followers(feed: Arc<Feed>) -> Answering {
+fn asks_followers(feed: Arc<Feed>) -> QuestionHandler {
     Arc::new(move |question: Question| {
         let feed = feed.clone();
         Box::pin(async move {

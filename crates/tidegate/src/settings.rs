@@ -108,7 +108,7 @@ pub(crate) struct Settings {
     pub(crate) control_store: Option<WorldUrl>,
     role: Role,
     /// What was given, and where, beside each row of the table.
-    given: Given,
+    given: GivenTexts,
 }
 
 /// Some of it is secret.
@@ -159,7 +159,7 @@ pub(crate) enum KeysMax {
 }
 
 /// For each row of the table, the last text that was given for it.
-type Given = [Option<GivenValue>; TABLE.len()];
+type GivenTexts = [Option<GivenValue>; TABLE.len()];
 
 struct GivenValue {
     text: String,
@@ -189,7 +189,7 @@ impl Default for Sources {
     }
 }
 
-fn nothing_given() -> Given {
+fn nothing_given() -> GivenTexts {
     std::array::from_fn(|_| None)
 }
 
@@ -265,7 +265,7 @@ impl Settings {
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
-    fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> Given {
+    fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> GivenTexts {
         let mut given = nothing_given();
         file::read(sources.file.as_deref(), &mut given, errors);
         environment::read(&sources.environment, &mut given, errors);
@@ -277,7 +277,7 @@ impl Settings {
         given
     }
 
-    fn validated(role: Role, given: Given, errors: &mut Vec<SettingError>) -> Self {
+    fn validated(role: Role, given: GivenTexts, errors: &mut Vec<SettingError>) -> Self {
         let mut settings = Settings { role, ..Settings::defaults() };
         for (slot, setting) in given.iter().zip(&TABLE) {
             errors.extend(settings.set(setting, slot.as_ref()));

@@ -11,7 +11,9 @@ mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, SliceHolding, SliceRow, Slices, Survey};
+pub use quota::{
+    AcknowledgedSlice, Acknowledgement, Demand, SliceGrants, SliceHolding, SliceRow, Slices, Survey,
+};
 
 pub use rules::{
     AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, HistoryPage, NewRuleLogEntry, REASON_CHARS_MAX,
@@ -34,7 +36,7 @@ pub use tidegate_core::SliceSize;
 pub const REGION_NAME_MAX: usize = 48;
 /// The job whose leader may [`World::grant`].
 pub const RECONCILER: &str = "reconciler";
-/// How long a region counts as heard of lately, for [`Joined::namesakes`].
+/// How long a region counts as heard of lately, for [`JoinReply::namesakes`].
 pub const NAMESAKE_TTL: Nanos = Nanos::from_secs(60);
 /// A demand that isn't reported again is forgotten after this.
 pub const DEMAND_TTL: Nanos = Nanos::from_secs(30);
@@ -102,14 +104,14 @@ pub struct Row {
 
 /// What came of publishing. Rows that aren't named here were accepted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Published {
+pub struct PublishReply {
     /// The rows, by their index, that the store refuses, each for a reason of its own.
     pub refused: Vec<(usize, String)>,
 }
 
 /// What came of merging the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Merged {
+pub struct MergeReport {
     /// How many rows were written: [`MERGED_MAX`] or more means that there may be others.
     pub rows: usize,
     /// Why the table wouldn't have others: those are in the log alone.
@@ -172,7 +174,7 @@ impl Cursor {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Imported {
+pub struct ImportPage {
     /// Changed at or after the cursor. A row may come again: everything is merged by max.
     pub components: Vec<Component>,
     /// Where the next import begins: behind this page, or, when there is no more, at the store's present as of
@@ -212,7 +214,7 @@ pub enum PublishThreshold {
 
 /// "This region is here."
 #[derive(Clone, PartialEq, Debug)]
-pub struct Joining {
+pub struct JoinRequest {
     /// A label: an origin whose region is called otherwise by now keeps its owner, under the new name.
     pub region: String,
     /// Which origin its counts are in: the same for all nodes of the region.
@@ -229,7 +231,7 @@ pub struct Joining {
     pub leaves: bool,
 }
 
-impl Joining {
+impl JoinRequest {
     /// Whether the name is one that every database tells from all others: some ignore spaces at the end.
     pub(crate) fn check(&self) -> Result<(), WorldError> {
         let length = self.region.chars().count();
@@ -247,7 +249,7 @@ impl Joining {
 
 /// What a region is told when it says that it is here.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Joined {
+pub struct JoinReply {
     pub me: OwnerId,
     pub policy: PublishPolicy,
     pub membership: Membership,
@@ -313,13 +315,13 @@ pub trait World: Debug + Send + Sync + 'static {
     /// active yet unless nobody else is; one that leaves holds nothing from then on and was never `seen`: it is given
     /// up by the reconciler, because the others' even parts grow by that (it is at once when it is the only one).
     /// Every change raises the membership's version.
-    fn join<'a>(&'a self, joining: &'a Joining) -> WorldFuture<'a, Joined>;
+    fn join<'a>(&'a self, joining: &'a JoinRequest) -> WorldFuture<'a, JoinReply>;
 
     /// Says an owner's counts, each merged by max.
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, Published>;
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, PublishReply>;
 
     /// What changed since the cursor, of all owners; a page of it.
-    fn import(&self, since: Cursor) -> WorldFuture<'_, Imported>;
+    fn import(&self, since: Cursor) -> WorldFuture<'_, ImportPage>;
 
     /// What an owner's rows of these cells are, in the table that who comes from nothing reads: an owner finds out by
     /// it what the store lost.
@@ -332,7 +334,7 @@ pub trait World: Debug + Send + Sync + 'static {
         owner: OwnerId,
         rows: &'a [Row],
         since: Cursor,
-    ) -> WorldFuture<'a, (Published, Imported)> {
+    ) -> WorldFuture<'a, (PublishReply, ImportPage)> {
         Box::pin(async move {
             let published = self.publish(owner, rows).await?;
             Ok((published, self.import(since).await?))
@@ -341,7 +343,7 @@ pub trait World: Debug + Send + Sync + 'static {
 
     /// Writes what publishes left in the store's log, if it has one, into its table of counts, where people and those
     /// who come from nothing read it. One publisher at a time is enough; several at once do no harm.
-    fn merge_log(&self) -> WorldFuture<'_, Merged>;
+    fn merge_log(&self) -> WorldFuture<'_, MergeReport>;
 
     /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more
     /// means that there may be others.
@@ -366,5 +368,5 @@ pub trait World: Debug + Send + Sync + 'static {
     /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.
     /// A slice of an older generation than what is there is ignored, one of the same renews it; what was
     /// acknowledged stays so. Of a member, only who it is and whether it is active is written.
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> WorldFuture<'a, ()>;
+    fn grant<'a>(&'a self, term: Term, granted: &'a SliceGrants) -> WorldFuture<'a, ()>;
 }

@@ -8,8 +8,9 @@ use crate::rules::{
     RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published,
-    Row, Slices, StoredCounts, Survey, Term, World, WorldError, WorldFuture, WorldStore,
+    Acknowledgement, CellId, Cursor, Demand, ImportPage, JoinReply, JoinRequest, MergeReport, OwnerId,
+    PublishReply, Row, SliceGrants, Slices, StoredCounts, Survey, Term, World, WorldError, WorldFuture,
+    WorldStore,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -70,15 +71,15 @@ impl fmt::Debug for MemoryWorld {
 }
 
 impl World for MemoryWorld {
-    fn join<'a>(&'a self, joining: &'a Joining) -> WorldFuture<'a, Joined> {
+    fn join<'a>(&'a self, joining: &'a JoinRequest) -> WorldFuture<'a, JoinReply> {
         self.answer(|store, now| store.join(joining, now))
     }
 
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, Published> {
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, PublishReply> {
         self.answer(|store, now| Ok(store.publish(owner, rows, now)))
     }
 
-    fn import(&self, since: Cursor) -> WorldFuture<'_, Imported> {
+    fn import(&self, since: Cursor) -> WorldFuture<'_, ImportPage> {
         self.answer(|store, now| Ok(store.import(since, self.page_rows, now)))
     }
 
@@ -86,9 +87,9 @@ impl World for MemoryWorld {
         self.answer(|store, _| Ok(store.stored_counts(owner, cells)))
     }
 
-    fn merge_log(&self) -> WorldFuture<'_, Merged> {
+    fn merge_log(&self) -> WorldFuture<'_, MergeReport> {
         // This store has no log.
-        self.answer(|_, _| Ok(Merged::default()))
+        self.answer(|_, _| Ok(MergeReport::default()))
     }
 
     fn delete_expired(&self) -> WorldFuture<'_, u64> {
@@ -118,7 +119,7 @@ impl World for MemoryWorld {
         self.answer(|store, now| Ok(store.survey(now)))
     }
 
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> WorldFuture<'a, ()> {
+    fn grant<'a>(&'a self, term: Term, granted: &'a SliceGrants) -> WorldFuture<'a, ()> {
         self.answer(|store, _| store.grant(term, granted))
     }
 }

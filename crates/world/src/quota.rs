@@ -62,7 +62,7 @@ pub struct Slices {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acknowledged {
+pub struct AcknowledgedSlice {
     pub key: KeyId,
     pub generation: u64,
 }
@@ -73,7 +73,7 @@ pub struct Acknowledgement {
     /// When it was read, in the store's time: [`Slices::now`]. The leases count from before then.
     pub read: Nanos,
     /// None when there are no slices, or none that weren't acknowledged before.
-    pub slices: Vec<Acknowledged>,
+    pub slices: Vec<AcknowledgedSlice>,
     /// [`Slices::confirmed`], as it was read last. A store that has less is an older copy of the one that this is meant
     /// for, and ignores it: taking it would hide that from the owner.
     pub known: Nanos,
@@ -103,7 +103,7 @@ pub struct Survey {
 
 /// What the reconciler decided.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Granted {
+pub struct SliceGrants {
     /// The survey's. Refused as [`WorldError::Outdated`] when anything was granted since: a call that was given
     /// up may still arrive, and must change nothing then.
     pub revision: u64,

@@ -26,8 +26,8 @@ use crate::rules::{
     RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published,
-    Row, Slices, StoredCounts, Survey, Term, World, WorldError, WorldFuture,
+    Acknowledgement, CellId, Cursor, Demand, ImportPage, JoinReply, JoinRequest, MergeReport, OwnerId,
+    PublishReply, Row, SliceGrants, Slices, StoredCounts, Survey, Term, World, WorldError, WorldFuture,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -144,18 +144,18 @@ fn late_after(waited: Duration) -> Failure {
 }
 
 impl World for SqlWorld {
-    fn join<'a>(&'a self, joining: &'a Joining) -> WorldFuture<'a, Joined> {
+    fn join<'a>(&'a self, joining: &'a JoinRequest) -> WorldFuture<'a, JoinReply> {
         Box::pin(async move {
             joining.check()?;
             self.call(async |session| session.join(joining).await).await
         })
     }
 
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, Published> {
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, PublishReply> {
         Box::pin(self.call(async move |session| session.publish(owner, rows).await))
     }
 
-    fn import(&self, since: Cursor) -> WorldFuture<'_, Imported> {
+    fn import(&self, since: Cursor) -> WorldFuture<'_, ImportPage> {
         Box::pin(self.call(async move |session| session.import(since).await))
     }
 
@@ -164,7 +164,7 @@ impl World for SqlWorld {
         owner: OwnerId,
         rows: &'a [Row],
         since: Cursor,
-    ) -> WorldFuture<'a, (Published, Imported)> {
+    ) -> WorldFuture<'a, (PublishReply, ImportPage)> {
         Box::pin(self.call(async move |session| session.publish_and_import(owner, rows, since).await))
     }
 
@@ -172,7 +172,7 @@ impl World for SqlWorld {
         Box::pin(self.call(async move |session| session.stored_counts(owner, cells).await))
     }
 
-    fn merge_log(&self) -> WorldFuture<'_, Merged> {
+    fn merge_log(&self) -> WorldFuture<'_, MergeReport> {
         let within = self.options.deadline.saturating_mul(merge::DEADLINES);
         Box::pin(self.call_within(within, async |session| session.merge_log().await))
     }
@@ -204,7 +204,7 @@ impl World for SqlWorld {
         Box::pin(self.call(async |session| session.survey().await))
     }
 
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> WorldFuture<'a, ()> {
+    fn grant<'a>(&'a self, term: Term, granted: &'a SliceGrants) -> WorldFuture<'a, ()> {
         Box::pin(self.call(async move |session| session.grant(term, granted).await))
     }
 }

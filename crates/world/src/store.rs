@@ -15,8 +15,9 @@ use crate::rules::{
     RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Component, Cursor, DEMAND_TTL, Demand, Granted, Imported, Joined, Joining,
-    Membership, OwnerId, Published, RECONCILER, Row, Slices, StoredCounts, Survey, Term, WorldError,
+    Acknowledgement, CellId, Component, Cursor, DEMAND_TTL, Demand, ImportPage, JoinReply, JoinRequest,
+    Membership, OwnerId, PublishReply, RECONCILER, Row, SliceGrants, Slices, StoredCounts, Survey, Term,
+    WorldError,
 };
 use counts::Counts;
 use fleet::Fleet;
@@ -45,7 +46,7 @@ struct Lease {
 }
 
 impl WorldStore {
-    pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+    pub fn join(&mut self, joining: &JoinRequest, now: Nanos) -> Result<JoinReply, WorldError> {
         let before = self.fleet.membership();
         let joined = self.fleet.join(joining, now)?;
         if joining.leaves && before.members.iter().any(|member| member.owner == joined.me) {
@@ -54,8 +55,8 @@ impl WorldStore {
         Ok(joined)
     }
 
-    pub fn publish(&mut self, owner: OwnerId, rows: &[Row], now: Nanos) -> Published {
-        let mut published = Published::default();
+    pub fn publish(&mut self, owner: OwnerId, rows: &[Row], now: Nanos) -> PublishReply {
+        let mut published = PublishReply::default();
         for (index, row) in rows.iter().enumerate() {
             match row.problem() {
                 Some(problem) => published.refused.push((index, problem)),
@@ -66,7 +67,7 @@ impl WorldStore {
     }
 
     /// A page of at most so many rows.
-    pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+    pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> ImportPage {
         self.counts.import(since, rows_max, now)
     }
 
@@ -123,7 +124,7 @@ impl WorldStore {
         }
     }
 
-    pub fn grant(&mut self, term: Term, granted: &Granted) -> Result<(), WorldError> {
+    pub fn grant(&mut self, term: Term, granted: &SliceGrants) -> Result<(), WorldError> {
         let theirs = self.leases.get(RECONCILER).map_or(0, |lease| lease.term);
         if theirs != term.0 {
             return Err(WorldError::Deposed { theirs });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{FaultProxy, MariaDb, Postgres, ProxyFault, until};
 use tidegate_world::{
-    CellId, Cursor, Joining, OwnerId, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    CellId, Cursor, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
     WorldError, WorldUrl,
 };
 use tokio::time::Instant;
@@ -55,8 +55,8 @@ fn open(url: &str) -> SqlWorld {
     SqlWorld::new(url, options, &tokio::runtime::Handle::current())
 }
 
-fn joining() -> Joining {
-    Joining {
+fn joining() -> JoinRequest {
+    JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,

@@ -5,8 +5,8 @@ use std::str::FromStr as _;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
-    WorldUrl,
+    CellId, Component, Cursor, JoinRequest, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld,
+    World, WorldUrl,
 };
 
 fn row(key: u128) -> Row {
@@ -36,7 +36,7 @@ where
 {
     let parsed = WorldUrl::parse(url).expect("a url");
     let world = SqlWorld::new(parsed, SqlOptions::default(), &tokio::runtime::Handle::current());
-    let joining = Joining {
+    let joining = JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,

@@ -6,7 +6,7 @@ use super::rule_state::RuleState;
 use serde_json::Value;
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{Override, OverrideEffect, OverrideName, Policy, Pushed, Rule, RuleChange, Source};
+use tidegate_rules::{Override, OverrideEffect, OverrideName, Policy, PushedRules, Rule, RuleChange, Source};
 
 /// Whether these changes fit the rules that they make.
 pub(super) fn fits(wanted: &[RuleChange], after: &RuleState) -> Result<(), PlaneError> {
@@ -24,7 +24,7 @@ pub(super) fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
         let RuleChange::Document { name, text: Some(text) } = change else { continue };
         let source =
             Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
-        let read = Pushed::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed);
+        let read = PushedRules::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed);
         let read = read.map_err(PlaneError::Invalid)?;
         let is_alone = read.documents.len() == 1 && read.documents.contains_key(name);
         if !is_alone || !read.overrides.is_empty() || read.fleet_mode.is_some() {

@@ -3,7 +3,7 @@
 //! Nothing here writes. What a push would leave behind must be valid as a whole: all rules parse together, and every
 //! override that it sets names a rule and fits it.
 
-use super::items::{self, Changed};
+use super::items::{self, RecordedChange};
 use super::meaning::{Line, Orphans, PushSummary, orphaning};
 use super::rule_state::RuleState;
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
+use tidegate_rules::{DocumentName, Mode, Override, OverrideName, PushedRules, RuleChange, Source};
 use tidegate_world::{ENTRY_BYTES_MAX, RuleItemId, RuleItemsPage, RuleLog};
 
 /// The overrides of one namespace that are compared with a file's.
@@ -25,20 +25,20 @@ const COUNTED_PAGES_MAX: usize = 20;
 pub(super) struct Overlay(HashMap<RuleItemId, RuleChange>);
 
 impl Overlay {
-    pub(super) fn take(&mut self, changes: &[Changed]) {
+    pub(super) fn take(&mut self, changes: &[RecordedChange]) {
         self.0.extend(changes.iter().map(|change| (items::item_of(&change.after), change.after.clone())));
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) changes: Vec<Changed>,
+    pub(super) changes: Vec<RecordedChange>,
     /// The rules once they are made.
     pub(super) after: RuleState,
 }
 
 /// What a push is checked against.
-struct Before<'a> {
+struct PushBase<'a> {
     log: &'a dyn RuleLog,
     rules: &'a RuleState,
     overlay: &'a Overlay,
@@ -57,7 +57,7 @@ impl Draft {
             let conflict = push_writer::conflict(log, rules, expected, push.tenant.as_deref()).await?;
             return Err(PlaneError::Conflict(Box::new(conflict)));
         }
-        let before = Before { log, rules, overlay };
+        let before = PushBase { log, rules, overlay };
         let mut wanted = before.wanted(push).await?;
         if let (Some(tenant), PushChange::RollBack { to }) = (&push.tenant, &push.change) {
             prune::check_undoable(log, tenant, *to).await?;
@@ -92,7 +92,7 @@ impl Draft {
         document: &DocumentName,
         rule: &str,
     ) -> Result<Orphans, PlaneError> {
-        let goes = |change: &Changed| match &change.after {
+        let goes = |change: &RecordedChange| match &change.after {
             RuleChange::Override { name, value: None } => Some(name.clone()),
             _ => None,
         };
@@ -114,7 +114,7 @@ impl Draft {
 }
 
 /// What changes mean that were made already, from what they left.
-pub(super) fn lines_between(after: &RuleState, changes: &[Changed]) -> Vec<Line> {
+pub(super) fn lines_between(after: &RuleState, changes: &[RecordedChange]) -> Vec<Line> {
     // What was valid once is so still, unless an older Tidegate let it pass.
     let before = after.with(changes.iter().map(|change| &change.before));
     let before = before.unwrap_or_else(|_| after.clone());
@@ -133,9 +133,10 @@ fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneErr
     Ok(())
 }
 
-fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
-    let bytes =
-        |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
+fn bounded(changes: &[RecordedChange]) -> Result<(), PlaneError> {
+    let bytes = |side: fn(&RecordedChange) -> &RuleChange| {
+        changes.iter().map(|change| size(side(change))).sum::<usize>()
+    };
     if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
         let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
         return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
@@ -158,7 +159,7 @@ fn size(change: &RuleChange) -> usize {
     }
 }
 
-impl Before<'_> {
+impl PushBase<'_> {
     async fn wanted(&self, push: &Push) -> Result<Vec<RuleChange>, PlaneError> {
         match &push.change {
             PushChange::Files { pushed, replace, overrides } => {
@@ -209,7 +210,7 @@ impl Before<'_> {
 
     async fn files(
         &self,
-        pushed: &Pushed,
+        pushed: &PushedRules,
         replace: Replace,
         retention: OverrideRetention,
         tenant: Option<&str>,
@@ -348,7 +349,7 @@ impl Before<'_> {
     }
 
     /// What they replace; what changes nothing falls out.
-    async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<Changed>, PlaneError> {
+    async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<RecordedChange>, PlaneError> {
         let known = self.values(&wanted).await?;
         let mut seen = BTreeSet::new();
         let mut changes = Vec::with_capacity(wanted.len());
@@ -367,7 +368,7 @@ impl Before<'_> {
                 other => known.get(&id).cloned().unwrap_or_else(|| items::absent(other)),
             };
             if before != after {
-                changes.push(Changed { after, before });
+                changes.push(RecordedChange { after, before });
             }
         }
         changes.reverse();

@@ -11,7 +11,7 @@ use tidegate_world::{RuleItem, RuleItemId, RuleLogSubject};
 
 /// One change, and what it replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Changed {
+pub struct RecordedChange {
     pub after: RuleChange,
     pub before: RuleChange,
 }
@@ -88,7 +88,7 @@ pub fn owner(change: &RuleChange) -> Option<DocumentName> {
 }
 
 /// By what history finds an entry: its tenants, its namespaces, and whether it resets anything.
-pub(super) fn subjects(changes: &[Changed]) -> Vec<RuleLogSubject> {
+pub(super) fn subjects(changes: &[RecordedChange]) -> Vec<RuleLogSubject> {
     let owners: BTreeSet<DocumentName> = changes.iter().filter_map(|change| owner(&change.after)).collect();
     let both = owners.iter().flat_map(|owner| [tenant_subject(&owner.tenant), namespace_subject(owner)]);
     let has_reset = changes.iter().any(|change| matches!(change.after, RuleChange::Reset { .. }));

@@ -2,7 +2,7 @@
 //!
 //! For people only: nothing parses this text. The sign before a line tells programs what to colour.
 
-use super::items::{Changed, owner};
+use super::items::{RecordedChange, owner};
 use super::rule_state::RuleState;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(super) fn orphaning(before: &RuleState, after: &RuleState) -> Vec<(DocumentN
 pub(super) struct PushSummary<'a> {
     pub(super) before: &'a RuleState,
     pub(super) after: &'a RuleState,
-    pub(super) changes: &'a [Changed],
+    pub(super) changes: &'a [RecordedChange],
     /// By [`orphaning`].
     pub(super) orphans: &'a BTreeMap<(DocumentName, String), Orphans>,
 }
@@ -101,13 +101,13 @@ impl PushSummary<'_> {
             let text = format!("fleet mode: {} → {}", self.before.fleet_mode, self.after.fleet_mode);
             lines.push(Line { sign: Sign::Altered, text });
         }
-        let mut by_document: BTreeMap<DocumentName, Vec<&Changed>> = BTreeMap::new();
+        let mut by_document: BTreeMap<DocumentName, Vec<&RecordedChange>> = BTreeMap::new();
         for change in self.changes {
             if let Some(document) = owner(&change.after) {
                 by_document.entry(document).or_default().push(change);
             }
         }
-        let described = Described::of(self);
+        let described = NamespaceDescriptions::of(self);
         for (document, changes) in by_document {
             let text = format!("namespace {}, tenant {}", document.namespace, document.tenant);
             lines.push(Line { sign: Sign::About, text });
@@ -121,7 +121,13 @@ impl PushSummary<'_> {
     }
 
     /// What a document's new text means; `is_alone` when nothing else of the namespace changes.
-    fn rules(&self, described: &Described, document: &DocumentName, is_alone: bool, lines: &mut Vec<Line>) {
+    fn rules(
+        &self,
+        described: &NamespaceDescriptions,
+        document: &DocumentName,
+        is_alone: bool,
+        lines: &mut Vec<Line>,
+    ) {
         let name = (document.tenant.to_string(), document.namespace.to_string());
         let (old, new) = (described.before.get(&name), described.after.get(&name));
         if let (Some(old), Some(new)) = (old, new)
@@ -206,13 +212,13 @@ impl PushSummary<'_> {
         found.map_or(String::new(), |orphans| orphans.words())
     }
 
-    fn overrides(&self, changes: &[&Changed], lines: &mut Vec<Line>) {
-        let is_listed = |change: &&&Changed| {
+    fn overrides(&self, changes: &[&RecordedChange], lines: &mut Vec<Line>) {
+        let is_listed = |change: &&&RecordedChange| {
             matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. })
         };
-        let listed: Vec<&&Changed> = changes.iter().filter(is_listed).collect();
+        let listed: Vec<&&RecordedChange> = changes.iter().filter(is_listed).collect();
         let is_removed =
-            |change: &&&&Changed| matches!(change.after, RuleChange::Override { value: None, .. });
+            |change: &&&&RecordedChange| matches!(change.after, RuleChange::Override { value: None, .. });
         let removed = listed.iter().filter(is_removed).count();
         if removed > 0 {
             let (overrides, are) = if removed == 1 { ("override", "is") } else { ("overrides", "are") };
@@ -225,7 +231,7 @@ impl PushSummary<'_> {
         }
     }
 
-    fn override_line(&self, Changed { after, before }: &Changed) -> Option<Line> {
+    fn override_line(&self, RecordedChange { after, before }: &RecordedChange) -> Option<Line> {
         let value = |change: &RuleChange| match change {
             RuleChange::Override { value, .. } => *value,
             _ => None,
@@ -279,12 +285,12 @@ fn find<'s>(rules: &'s RuleState, document: &DocumentName, rule: &str) -> Option
 }
 
 /// All namespaces in plain words, by tenant and name.
-struct Described {
+struct NamespaceDescriptions {
     before: BTreeMap<(String, String), NamespaceDescription>,
     after: BTreeMap<(String, String), NamespaceDescription>,
 }
 
-impl Described {
+impl NamespaceDescriptions {
     /// Of nothing, where no document changes.
     fn of(push: &PushSummary<'_>) -> Self {
         let is_same = Arc::ptr_eq(&push.before.set, &push.after.set);
@@ -292,7 +298,7 @@ impl Described {
             let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };
             all.into_iter().map(|one| ((one.tenant.clone(), one.namespace.clone()), one)).collect()
         };
-        Described { before: all(push.before), after: all(push.after) }
+        NamespaceDescriptions { before: all(push.before), after: all(push.after) }
     }
 }
 

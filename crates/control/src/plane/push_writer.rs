@@ -8,7 +8,8 @@ use super::items;
 use super::json::EntryJson;
 use super::prune::{self, PushesSinceScan};
 use super::{
-    Changed, Conflict, ControlPlane, EncodedDelta, PlaneError, Push, PushOutcome, RuleState, RuleVersion,
+    Conflict, ControlPlane, EncodedDelta, PlaneError, Push, PushOutcome, RecordedChange, RuleState,
+    RuleVersion,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const ATTEMPTS_MAX: u32 = 50;
 type Answer<T> = oneshot::Sender<Result<T, PlaneError>>;
 
 #[derive(Debug)]
-pub(super) enum Queued {
+pub(super) enum QueuedWrite {
     Push { push: Box<Push>, reply: Answer<PushOutcome> },
     Restore { entries: Vec<EntryJson>, reply: Answer<u64> },
 }
@@ -38,19 +39,19 @@ pub(super) enum Queued {
 #[derive(Debug)]
 pub struct PushWriter {
     plane: Arc<ControlPlane>,
-    queued: mpsc::Receiver<Queued>,
+    queued: mpsc::Receiver<QueuedWrite>,
     is_loaded: bool,
     pushes_since_scan: PushesSinceScan,
 }
 
 /// A push on its way, and what came of it so far.
-struct Waiting {
+struct PendingPush {
     push: Box<Push>,
     reply: Answer<PushOutcome>,
 }
 
 impl PushWriter {
-    pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<Queued>) -> Self {
+    pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<QueuedWrite>) -> Self {
         PushWriter { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
     }
 
@@ -163,12 +164,12 @@ impl PushWriter {
         Ok(())
     }
 
-    async fn work(&mut self, batch: Vec<Queued>) {
+    async fn work(&mut self, batch: Vec<QueuedWrite>) {
         let mut pushes = Vec::new();
         for queued in batch {
             match queued {
-                Queued::Push { push, reply } => pushes.push(Waiting { push, reply }),
-                Queued::Restore { entries, reply } => {
+                QueuedWrite::Push { push, reply } => pushes.push(PendingPush { push, reply }),
+                QueuedWrite::Restore { entries, reply } => {
                     self.write(std::mem::take(&mut pushes)).await;
                     // Who asked may have given up.
                     let _ = reply.send(self.restore(entries).await);
@@ -178,7 +179,7 @@ impl PushWriter {
         self.write(pushes).await;
     }
 
-    async fn write(&mut self, mut pushes: Vec<Waiting>) {
+    async fn write(&mut self, mut pushes: Vec<PendingPush>) {
         for _ in 0..ATTEMPTS_MAX {
             if pushes.is_empty() {
                 return;
@@ -244,8 +245,8 @@ impl PushWriter {
     async fn draft(
         &self,
         before: &Arc<RuleState>,
-        pushes: Vec<Waiting>,
-    ) -> (Vec<(Waiting, PushOutcome)>, Vec<NewRuleLogEntry>) {
+        pushes: Vec<PendingPush>,
+    ) -> (Vec<(PendingPush, PushOutcome)>, Vec<NewRuleLogEntry>) {
         let (mut drafts, mut entries) = (Vec::new(), Vec::new());
         let (mut rules, mut overlay) = (RuleState::clone(before), Overlay::default());
         for waiting in pushes {
@@ -296,28 +297,29 @@ impl PushWriter {
     }
 }
 
-fn answer(drafts: Vec<(Waiting, PushOutcome)>) {
+fn answer(drafts: Vec<(PendingPush, PushOutcome)>) {
     for (waiting, outcome) in drafts {
         // Who asked may have given up.
         let _ = waiting.reply.send(Ok(outcome));
     }
 }
 
-fn fail(pushes: Vec<Waiting>, error: &PlaneError) {
+fn fail(pushes: Vec<PendingPush>, error: &PlaneError) {
     for waiting in pushes {
         let _ = waiting.reply.send(Err(error.clone()));
     }
 }
 
 fn new_entry(
-    changes: &[Changed],
+    changes: &[RecordedChange],
     author: &str,
     reason: &str,
     version: u64,
 ) -> Result<NewRuleLogEntry, PlaneError> {
     let (after, before) = changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
-    let item =
-        |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
+    let item = |change: &RecordedChange| {
+        Ok((items::item_of(&change.after), items::value_of(&change.after, version)?))
+    };
     Ok(NewRuleLogEntry {
         author: author.to_owned(),
         reason: reason.to_owned(),
@@ -350,8 +352,8 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewRuleLogEntry, PlaneErr
     if after.len() != before.len() {
         return Err(PlaneError::refused(format!("version {version} is damaged"), "take another backup"));
     }
-    let changes: Vec<Changed> =
-        after.into_iter().zip(before).map(|(after, before)| Changed { after, before }).collect();
+    let changes: Vec<RecordedChange> =
+        after.into_iter().zip(before).map(|(after, before)| RecordedChange { after, before }).collect();
     let at = Some(Nanos::new(entry.at_us.saturating_mul(1000)));
     let restored = NewRuleLogEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
     match is_pruned {

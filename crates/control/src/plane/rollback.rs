@@ -1,20 +1,20 @@
 //! What several versions changed together, and how to undo it.
 
-use super::items::{Changed, item_of};
+use super::items::{RecordedChange, item_of};
 use super::{PlaneError, RuleVersion};
 use std::collections::BTreeMap;
 use tidegate_rules::RuleChange;
 use tidegate_world::{RuleItemId, RuleLog};
 
 /// From before the first to after the last, each thing once.
-pub(super) fn collapsed(entries: &[RuleVersion]) -> Vec<Changed> {
-    let mut changes: BTreeMap<RuleItemId, Changed> = BTreeMap::new();
+pub(super) fn collapsed(entries: &[RuleVersion]) -> Vec<RecordedChange> {
+    let mut changes: BTreeMap<RuleItemId, RecordedChange> = BTreeMap::new();
     for entry in entries {
         for (after, before) in entry.changed.changes.iter().zip(&entry.replaced.changes) {
             changes
                 .entry(item_of(after))
                 .and_modify(|known| known.after = after.clone())
-                .or_insert_with(|| Changed { after: after.clone(), before: before.clone() });
+                .or_insert_with(|| RecordedChange { after: after.clone(), before: before.clone() });
         }
     }
     changes.into_values().filter(|change| change.after != change.before).collect()

@@ -3,8 +3,8 @@
 //! What the reconciler is shown is distorted, or what it says. Nothing in it knows of this, so that nothing in it can
 //! be wrong by it, and a node makes none.
 
-use super::{Reconciled, pass};
-use tidegate_world::{Granted, Member, Membership, SliceHolding, Survey};
+use super::{ReconcileResult, pass};
+use tidegate_world::{Member, Membership, SliceGrants, SliceHolding, Survey};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flaw {
@@ -21,7 +21,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub(super) fn pass(self, survey: &Survey) -> Reconciled {
+    pub(super) fn pass(self, survey: &Survey) -> ReconcileResult {
         let mut shown = survey.clone();
         match self {
             Flaw::None | Flaw::ActivatesAtOnce | Flaw::RoundsUp => {}
@@ -34,7 +34,7 @@ impl Flaw {
         }
         let mut pass_result = pass(&shown);
         if self == Flaw::ActivatesAtOnce && survey.membership.members.iter().any(|member| !member.is_active) {
-            let none = || Granted { revision: survey.revision, ..Granted::default() };
+            let none = || SliceGrants { revision: survey.revision, ..SliceGrants::default() };
             let granted = pass_result.granted.get_or_insert_with(none);
             granted.membership.get_or_insert_with(|| all_active(&survey.membership));
         }

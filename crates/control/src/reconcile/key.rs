@@ -7,7 +7,7 @@ use super::holding::{Holding, peak};
 use super::membership::{Room, is_gone};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
 use tidegate_core::{KeyId, Nanos, SliceSize};
-use tidegate_world::{Demand, Granted, OwnerId, SLICE_LEASE, SliceHolding, SliceRow, Survey};
+use tidegate_world::{Demand, OwnerId, SLICE_LEASE, SliceGrants, SliceHolding, SliceRow, Survey};
 
 /// A slice is made when a region's demand passes this part of its even part, and given up below the other: one
 /// whose demand is at the border isn't made and given up all the time.
@@ -72,7 +72,7 @@ impl Key<'_> {
         id: KeyId,
         survey: &Survey,
         is_turned_away: bool,
-        granted: &mut Granted,
+        granted: &mut SliceGrants,
         figures: &mut Figures,
     ) -> Room {
         let whole = self.whole();

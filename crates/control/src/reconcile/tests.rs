@@ -4,8 +4,8 @@ use super::*;
 use tidegate_core::slice::PARTS;
 use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Joining, OwnerId, PublishPolicy, PublishThreshold, SLICE_LEASE,
-    Term, WorldStore,
+    AcknowledgedSlice, Acknowledgement, Demand, JoinRequest, OwnerId, PublishPolicy, PublishThreshold,
+    SLICE_LEASE, Term, WorldStore,
 };
 
 const LIMIT: u64 = 900;
@@ -36,7 +36,8 @@ impl Fixture {
         let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let region = format!("region-{index}");
         let origin = u64::try_from(index).unwrap();
-        let joining = Joining { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
+        let joining =
+            JoinRequest { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
         self.store.join(&joining, self.now).unwrap().me
     }
 
@@ -74,13 +75,13 @@ impl Fixture {
         }
     }
 
-    fn goes_by(&self, slices: Vec<Acknowledged>) -> Acknowledgement {
+    fn goes_by(&self, slices: Vec<AcknowledgedSlice>) -> Acknowledgement {
         Acknowledgement { read: self.now, slices, known: Nanos::ZERO }
     }
 
     fn acknowledge(&mut self, index: usize) {
         let rows = self.store.slices(self.owners[index], self.now).slices;
-        let all = rows.iter().map(|row| Acknowledged { key: row.key, generation: row.generation });
+        let all = rows.iter().map(|row| AcknowledgedSlice { key: row.key, generation: row.generation });
         let said = self.goes_by(all.collect());
         self.store.acknowledge(self.owners[index], &said, self.now);
     }
@@ -308,7 +309,7 @@ fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_las
         let region = "region-1".to_owned();
         let origin = 99;
         let joining =
-            Joining { region, origin, fingerprint: 7, policy, applied: version, known: 0, leaves: false };
+            JoinRequest { region, origin, fingerprint: 7, policy, applied: version, known: 0, leaves: false };
         let successor = fixture.store.join(&joining, fixture.now).unwrap().me;
         fixture.store.acknowledge(successor, &fixture.goes_by(Vec::new()), fixture.now);
         fixture.pass();

@@ -7,7 +7,7 @@ use super::endpoint::Endpoints;
 use super::feed::Feed;
 use super::follower::{Action, Follower, Identity};
 use super::link::Link;
-use super::message::{Down, NODES_MAX, Payload, PayloadKind, Question, QuestionId, Up};
+use super::message::{FollowerMessage, NODES_MAX, Payload, PayloadKind, Question, QuestionId, ServerMessage};
 use super::questions::{NodeAnswer, QUESTIONS_MAX};
 use super::rule_store::RuleStore;
 use super::status::Status;
@@ -33,7 +33,7 @@ const REPORTS_MAX: usize = 64;
 const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who answers questions that come down: this node, or all who follow this broker. Within the time that is given.
-pub type Answering =
+pub type QuestionHandler =
     Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<NodeAnswer>> + Send>> + Send + Sync>;
 
 /// Whom to follow, as whom.
@@ -47,7 +47,7 @@ pub struct FollowOptions {
     /// Whose followers are told of upward, and who is told what comes down: a broker's.
     pub feed: Option<Arc<Feed>>,
     /// `None`: questions stay unanswered.
-    pub answering: Option<Answering>,
+    pub answering: Option<QuestionHandler>,
 }
 
 /// A token is a secret.
@@ -127,7 +127,7 @@ enum Event {
 #[derive(Default)]
 struct Replies {
     asked: JoinSet<(QuestionId, Vec<NodeAnswer>)>,
-    waiting: VecDeque<Up>,
+    waiting: VecDeque<FollowerMessage>,
 }
 
 impl Replies {
@@ -187,7 +187,7 @@ pub async fn follow(options: FollowOptions, rule_store: &mut dyn RuleStore, view
         let actions = match event {
             Event::Time | Event::Room => Vec::new(),
             Event::Answered(id, answers) => {
-                let parts = answers.iter().flat_map(|answer| answer.parts(id)).map(Up::Answer);
+                let parts = answers.iter().flat_map(|answer| answer.parts(id)).map(FollowerMessage::Answer);
                 replies.waiting.extend(parts);
                 Vec::new()
             }
@@ -259,20 +259,20 @@ fn take(
     let mut actions = Vec::new();
     for message in messages {
         let now = view.clock.now();
-        match Down::decode(message) {
-            Ok(Down::Notice(notice)) => {
+        match ServerMessage::decode(message) {
+            Ok(ServerMessage::Notice(notice)) => {
                 view.notices.lock().insert(notice.kind, notice.payload.clone());
                 if let Some(feed) = &options.feed {
                     feed.notice(notice.clone());
                 }
-                actions.extend(follower.receive(Down::Notice(notice), rule_store, now));
+                actions.extend(follower.receive(ServerMessage::Notice(notice), rule_store, now));
             }
-            Ok(Down::Question(question)) => {
+            Ok(ServerMessage::Question(question)) => {
                 replies.begin(question.clone(), options);
-                actions.extend(follower.receive(Down::Question(question), rule_store, now));
+                actions.extend(follower.receive(ServerMessage::Question(question), rule_store, now));
             }
             Ok(down) => {
-                let is_loading = matches!(down, Down::Chunk { .. });
+                let is_loading = matches!(down, ServerMessage::Chunk { .. });
                 actions.extend(follower.receive(down, rule_store, now));
                 if is_loading {
                     // Millions of rules take a while, and it is shown how far they are.
@@ -292,12 +292,14 @@ fn take(
 /// Returns the messages that a follower sends to its server from time to time.
 fn report_upstream(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
     let mut actions: Vec<Action> =
-        view.reports.lock().drain(..).map(|report| Action::Send(Up::Report(report))).collect();
+        view.reports.lock().drain(..).map(|report| Action::Send(FollowerMessage::Report(report))).collect();
     if let Some(feed) = &options.feed {
         let nodes = feed.nodes(feed.clock().now());
-        actions.extend(nodes.chunks(NODES_MAX).map(|nodes| Action::Send(Up::Nodes(nodes.to_vec()))));
+        actions.extend(
+            nodes.chunks(NODES_MAX).map(|nodes| Action::Send(FollowerMessage::Nodes(nodes.to_vec()))),
+        );
         let reports = feed.take_reports(REPORTS_MAX);
-        actions.extend(reports.into_iter().map(|(_, report)| Action::Send(Up::Report(report))));
+        actions.extend(reports.into_iter().map(|(_, report)| Action::Send(FollowerMessage::Report(report))));
     }
     actions
 }

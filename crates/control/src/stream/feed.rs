@@ -13,10 +13,10 @@ use super::message::{
     Asker, FollowerHealth, FollowerRole, Hello, NodeReport, Payload, PayloadKind, QuestionId,
 };
 use super::nodes::Nodes;
-use super::questions::{Answers, Asking, Questions, TooManyQuestions};
+use super::questions::{Answers, QuestionRequest, Questions, TooManyQuestions};
 use super::recent::{OutOfOrder, Recent};
 use super::resets::{PastReset, Resets};
-use super::rule_store::Applied;
+use super::rule_store::ApplyResult;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -130,13 +130,13 @@ impl Feed {
     }
 
     /// Changes in the order of their versions, from whoever has them; what is damaged goes no further.
-    pub fn take(&self, changes: &[(u64, Bytes)], now: Nanos) -> Applied {
+    pub fn take(&self, changes: &[(u64, Bytes)], now: Nanos) -> ApplyResult {
         for (version, delta) in changes {
             if let Err(reason) = self.take_one(*version, delta, now) {
-                return Applied { version: self.head(), refused: Some(reason) };
+                return ApplyResult { version: self.head(), refused: Some(reason) };
             }
         }
-        Applied { version: self.head(), refused: None }
+        ApplyResult { version: self.head(), refused: None }
     }
 
     fn take_one(&self, version: u64, delta: &Bytes, now: Nanos) -> Result<(), String> {
@@ -221,7 +221,8 @@ impl Feed {
         let (id, is_done) = {
             let mut core = self.core.lock();
             core.revision += 1;
-            let asked = self.questions.lock().ask(Asking { query, asker, within, of }, core.revision)?;
+            let asked =
+                self.questions.lock().ask(QuestionRequest { query, asker, within, of }, core.revision)?;
             self.notify(core.revision);
             asked
         };

@@ -9,12 +9,13 @@ mod loading;
 
 use super::SILENT_MAX;
 use super::message::{
-    Down, FollowerHealth, FollowerRole, Hello, PROTOCOL, PayloadKind, SnapshotId, Up, Welcome,
+    FollowerHealth, FollowerMessage, FollowerRole, Hello, PROTOCOL, PayloadKind, ServerMessage, SnapshotId,
+    Welcome,
 };
-use super::rule_store::{Applied, RuleStore};
-use super::status::{Following, Staleness, Status};
+use super::rule_store::{ApplyResult, RuleStore};
+use super::status::{FollowedServer, Staleness, Status};
 use bytes::Bytes;
-use freshness::Awaited;
+use freshness::AwaitedVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -51,7 +52,7 @@ pub enum Action {
     /// To this server of the list.
     Connect(usize),
     Disconnect,
-    Send(Up),
+    Send(FollowerMessage),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +90,7 @@ pub struct Follower {
     snapshots_refused: u32,
     /// The version that a heartbeat named and that isn't in force yet, how old that was, and since when it is waited
     /// for.
-    awaited: Option<Awaited>,
+    awaited: Option<AwaitedVersion>,
     server_changed_at: Nanos,
     health_at: Nanos,
     reported_staleness: Staleness,
@@ -156,7 +157,7 @@ impl Follower {
             }
             Phase::Streaming { .. } if now >= self.health_at => {
                 self.health_at = now.plus(HEALTH_EVERY);
-                vec![Action::Send(Up::Health(self.health(now)))]
+                vec![Action::Send(FollowerMessage::Health(self.health(now)))]
             }
             Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Streaming { .. } => Vec::new(),
         }
@@ -187,7 +188,7 @@ impl Follower {
         self.status.version = stored.version;
         let Identity { node, region, software, role } = self.identity.clone();
         self.health_at = now.plus(HEALTH_EVERY);
-        vec![Action::Send(Up::Hello(Hello {
+        vec![Action::Send(FollowerMessage::Hello(Hello {
             protocol: PROTOCOL,
             node,
             region,
@@ -249,7 +250,12 @@ impl Follower {
     }
 
     /// Handles a message of the server. Changes stay pending until [`Follower::apply_pending`].
-    pub fn receive(&mut self, down: Down, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
+    pub fn receive(
+        &mut self,
+        down: ServerMessage,
+        rule_store: &mut dyn RuleStore,
+        now: Nanos,
+    ) -> Vec<Action> {
         // What came with the message that ended the stream is of no stream any more.
         let Phase::Streaming { received_at } = &mut self.phase else { return Vec::new() };
         let last = std::mem::replace(received_at, now);
@@ -259,22 +265,24 @@ impl Follower {
             return vec![Action::Disconnect];
         }
         match down {
-            Down::Welcome(welcome) => self.welcomed(&welcome, now),
-            Down::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, rule_store, now),
-            Down::Change { version, delta } => self.change(version, delta, rule_store, now),
-            Down::Snapshot { id, length, offset } => self.begin_snapshot(id, length, offset, rule_store, now),
-            Down::Chunk { offset, bytes } => self.chunk(offset, &bytes, rule_store, now),
-            Down::Notice(notice) => {
+            ServerMessage::Welcome(welcome) => self.welcomed(&welcome, now),
+            ServerMessage::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, rule_store, now),
+            ServerMessage::Change { version, delta } => self.change(version, delta, rule_store, now),
+            ServerMessage::Snapshot { id, length, offset } => {
+                self.begin_snapshot(id, length, offset, rule_store, now)
+            }
+            ServerMessage::Chunk { offset, bytes } => self.chunk(offset, &bytes, rule_store, now),
+            ServerMessage::Notice(notice) => {
                 self.notices.insert(notice.kind, notice.payload);
                 Vec::new()
             }
-            Down::Reset(reset) => {
+            ServerMessage::Reset(reset) => {
                 let actions = self.apply_pending(rule_store, now);
                 rule_store.reset(&reset);
                 actions
             }
             // Whoever carries the messages sees to it.
-            Down::Question(_) | Down::Unknown => Vec::new(),
+            ServerMessage::Question(_) | ServerMessage::Unknown => Vec::new(),
         }
     }
 
@@ -303,7 +311,7 @@ impl Follower {
         }
         let (name, software) = (welcome.node.clone(), welcome.software.clone());
         tracing::info!(server = %name, version = self.status.version, "following the rules");
-        self.status.following = Some(Following { name, software, protocol, is_other_release });
+        self.status.following = Some(FollowedServer { name, software, protocol, is_other_release });
         self.status.problem = None;
         self.failures = 0;
         Vec::new()
@@ -337,7 +345,7 @@ impl Follower {
         if self.pending.is_empty() {
             return Vec::new();
         }
-        let Applied { version, refused } = rule_store.apply(&self.pending);
+        let ApplyResult { version, refused } = rule_store.apply(&self.pending);
         self.status.changes += version.saturating_sub(self.status.version);
         self.status.version = version;
         self.health_at = self.health_at.min(now.plus(VERSION_REPORT_DELAY));
@@ -379,7 +387,7 @@ impl Follower {
             return Vec::new();
         }
         self.asked_at = Some(now);
-        vec![Action::Send(Up::Resume { rule_version, wants_snapshot })]
+        vec![Action::Send(FollowerMessage::Resume { rule_version, wants_snapshot })]
     }
 }
 

@@ -6,7 +6,7 @@
 use super::FOLLOW_PATH;
 use super::endpoint::Endpoint;
 use super::frame::{FrameError, framed, take_first};
-use super::message::{MESSAGE_BYTES_MAX, Up};
+use super::message::{FollowerMessage, MESSAGE_BYTES_MAX};
 use bytes::{Bytes, BytesMut};
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
@@ -66,7 +66,7 @@ impl Link {
     }
 
     /// Whether it was sent: not when the server takes too little.
-    pub(super) fn send(&mut self, up: &Up) -> bool {
+    pub(super) fn send(&mut self, up: &FollowerMessage) -> bool {
         let bytes = framed(|out| up.encode(out));
         self.send.reserve_capacity(bytes.len());
         if self.send.capacity() < bytes.len() {

@@ -154,7 +154,7 @@ pub struct AnswerPart {
 
 /// From a follower to its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Up {
+pub enum FollowerMessage {
     Hello(Hello),
     /// Asks for what follows this version, or for a snapshot whatever it has.
     Resume {
@@ -171,7 +171,7 @@ pub enum Up {
 
 /// From a server to a follower.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Down {
+pub enum ServerMessage {
     Welcome(Welcome),
     /// A snapshot file begins, or goes on.
     Snapshot {

@@ -5,7 +5,7 @@
 //! skips them, and is among those who didn't answer.
 
 use super::frame::framed;
-use super::message::{AnswerPart, Asker, Down, Question, QuestionId};
+use super::message::{AnswerPart, Asker, Question, QuestionId, ServerMessage};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -81,14 +81,14 @@ struct Open {
     revision: u64,
     message: Bytes,
     awaited: BTreeSet<Arc<str>>,
-    gathered: BTreeMap<Arc<str>, Gathered>,
+    gathered: BTreeMap<Arc<str>, GatheredAnswers>,
     bytes: usize,
     /// Told when nobody is awaited any more.
     done: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct GatheredAnswers {
     region: Arc<str>,
     bytes: BytesMut,
     is_problem: bool,
@@ -97,7 +97,7 @@ struct Gathered {
 
 /// What is asked, of whom, and until when.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
+pub(super) struct QuestionRequest<'a> {
     pub(super) query: &'a str,
     pub(super) asker: Asker,
     pub(super) within: Duration,
@@ -108,7 +108,7 @@ impl Questions {
     /// `revision`: with which it goes down. The receiver hears when all have answered.
     pub(super) fn ask(
         &mut self,
-        asking: Asking<'_>,
+        asking: QuestionRequest<'_>,
         revision: u64,
     ) -> Result<(QuestionId, oneshot::Receiver<()>), TooManyQuestions> {
         if self.open.len() >= QUESTIONS_MAX {
@@ -118,7 +118,7 @@ impl Questions {
         let id = QuestionId(self.last_id);
         let within_ms = u64::try_from(asking.within.as_millis()).unwrap_or(u64::MAX);
         let question = Question { id, within_ms, asker: asking.asker, query: asking.query.into() };
-        let message = framed(|out| Down::Question(question).encode(out)).into();
+        let message = framed(|out| ServerMessage::Question(question).encode(out)).into();
         let (done, is_done) = oneshot::channel();
         let (gathered, bytes) = (BTreeMap::new(), 0);
         let mut open = Open { revision, message, awaited: asking.of, gathered, bytes, done: Some(done) };
@@ -136,7 +136,7 @@ impl Questions {
     /// Handles a part of an answer. Parts of questions that are over are dropped.
     pub(super) fn receive(&mut self, part: AnswerPart) {
         let Some(open) = self.open.get_mut(&part.id) else { return };
-        let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| Gathered {
+        let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| GatheredAnswers {
             region: part.region.clone(),
             bytes: BytesMut::new(),
             is_problem: part.is_problem,
@@ -147,7 +147,7 @@ impl Questions {
         }
         let length = part.bytes.len();
         if gathered.bytes.len() + length > ANSWER_BYTES_MAX || open.bytes + length > ANSWERS_BYTES_MAX {
-            *gathered = Gathered {
+            *gathered = GatheredAnswers {
                 region: part.region,
                 bytes: BytesMut::from(&b"the answers are too long: ask for less"[..]),
                 is_problem: true,
@@ -168,7 +168,7 @@ impl Questions {
     pub(super) fn take(&mut self, id: QuestionId) -> Answers {
         let Some(open) = self.open.remove(&id) else { return Answers::default() };
         let whole = open.gathered.into_iter().filter(|(_, gathered)| gathered.is_whole);
-        let answer = |(node, gathered): (Arc<str>, Gathered)| {
+        let answer = |(node, gathered): (Arc<str>, GatheredAnswers)| {
             let bytes = gathered.bytes.freeze();
             let result = match gathered.is_problem {
                 true => Err(String::from_utf8_lossy(&bytes).into_owned()),
@@ -195,8 +195,8 @@ impl Open {
 mod tests {
     use super::*;
 
-    fn asking(of: &[&str]) -> Asking<'static> {
-        Asking {
+    fn asking(of: &[&str]) -> QuestionRequest<'static> {
+        QuestionRequest {
             query: "rule=a",
             asker: Asker::Operator,
             within: Duration::from_secs(2),

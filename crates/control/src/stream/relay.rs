@@ -5,7 +5,7 @@
 use super::feed::Feed;
 use super::message::SnapshotId;
 use super::resets::PastReset;
-use super::rule_store::{Applied, RuleStore, RulesStatus};
+use super::rule_store::{ApplyResult, RuleStore, RulesStatus};
 use super::stored_rules::StoredRules;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl RuleStore for Relay {
         Ok(version)
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         let applied = self.feed.take(changes, self.feed.clock().now());
         let count = changes.iter().take_while(|(version, _)| *version <= applied.version).count();
         // On their way to the nodes already: a disk that is slow holds up nobody.

@@ -16,7 +16,7 @@ pub struct RulesStatus {
 
 /// What came of some changes: all up to `version` are in force.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Applied {
+pub struct ApplyResult {
     pub version: u64,
     /// Why the one after isn't.
     pub refused: Option<String>,
@@ -36,7 +36,7 @@ pub trait RuleStore {
     fn install(&mut self) -> Result<u64, String>;
 
     /// Changes in the order of their versions, without gaps, the first of which follows what is in force.
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied;
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult;
 
     /// What was reset in a version that is in force, but that may have come with a snapshot. May be told again.
     fn reset(&mut self, _reset: &PastReset) {}

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use tidegate_rules::{Compacted, Download, Finding, RuleFiles, RuleFilesError, Snapshot, SnapshotId};
+use tidegate_rules::{CompactedFile, Download, Finding, RuleFiles, RuleFilesError, Snapshot, SnapshotId};
 
 /// Changes that the disk hasn't taken; beyond, they are in memory only, until a snapshot comes.
 const UNSAVED_MAX: usize = 10_000;
@@ -22,7 +22,7 @@ pub struct StoredRules {
     files: RuleFiles,
     directory: PathBuf,
     download: Option<Download>,
-    compaction: Option<JoinHandle<Result<Compacted, RuleFilesError>>>,
+    compaction: Option<JoinHandle<Result<CompactedFile, RuleFilesError>>>,
     /// In order; they follow what the log has.
     unsaved: Vec<(u64, Bytes)>,
     is_synced: bool,
@@ -141,7 +141,7 @@ impl StoredRules {
         }
     }
 
-    /// Uses a file that was built at [`Kept::path_for_new`].
+    /// Uses a file that was built at [`StoredRules::path_for_new`].
     pub fn install_file(&mut self, path: &Path) -> Result<Arc<Snapshot>, RuleFilesError> {
         self.unsaved.clear();
         self.files.install_file(path)
@@ -210,7 +210,7 @@ impl StoredRules {
         }
     }
 
-    fn adopt(&mut self, running: JoinHandle<Result<Compacted, RuleFilesError>>) -> Option<Arc<Snapshot>> {
+    fn adopt(&mut self, running: JoinHandle<Result<CompactedFile, RuleFilesError>>) -> Option<Arc<Snapshot>> {
         let Ok(compacted) = running.join() else {
             tracing::error!("the thread that wrote a new rules file panicked; the old one stays in use");
             return None;

@@ -4,7 +4,7 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeMap;
-use tidegate_control::plane::{OverrideRetention, PushChange, Replace, Written, WrittenOverrides};
+use tidegate_control::plane::{ExportedRules, OverrideRetention, PushChange, Replace, WrittenOverrides};
 use tidegate_core::Nanos;
 use tidegate_rules::{DocumentName, RuleChange};
 use tidegate_world::MemoryWorld;
@@ -145,7 +145,7 @@ fn text(name: &str, made: &MadeNamespace) -> String {
 }
 
 /// What `tidegate rules get` prints of it.
-fn printed(written: &Written) -> String {
+fn printed(written: &ExportedRules) -> String {
     let documents: String = written.documents.values().map(|text| format!("---\n{text}")).collect();
     format!("# version {}\n{documents}", written.version)
 }
@@ -165,7 +165,7 @@ fn rules_that_are_printed_and_pushed_back_change_nothing() {
         runtime.block_on(async {
             let store = MemoryWorld::new(Box::new(|| Nanos::from_secs(1_800_000_000)));
             let plane = open(&std::sync::Arc::new(store)).await;
-            let pushed = match tidegate_rules::Pushed::read(
+            let pushed = match tidegate_rules::PushedRules::read(
                 &[source(&file)],
                 &tidegate_core::FleetSecret::BUILT_IN,
                 tidegate_rules::envoy::Windows::Fixed,

@@ -6,7 +6,7 @@ use tidegate_control::plane::{
 };
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{DocumentName, Pushed, Source};
+use tidegate_rules::{DocumentName, PushedRules, Source};
 use tidegate_world::MemoryWorld;
 
 pub(crate) const RULES: &str = "\
@@ -42,7 +42,7 @@ pub(crate) fn files(text: &str) -> PushChange {
 }
 
 pub(crate) fn files_as(text: &str, replace: Replace, overrides: OverrideRetention) -> PushChange {
-    let pushed = Pushed::read(&[source(text)], &FleetSecret::BUILT_IN, Windows::Fixed);
+    let pushed = PushedRules::read(&[source(text)], &FleetSecret::BUILT_IN, Windows::Fixed);
     PushChange::Files { pushed: pushed.unwrap_or_else(|errors| panic!("{errors}")), replace, overrides }
 }
 

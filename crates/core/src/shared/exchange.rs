@@ -7,7 +7,7 @@ use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, UNCONFIRMED, WOR
 use crate::counts::{CellReply, Counts, ReplyError};
 use crate::decision::ChargeMode;
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
-use crate::gcra_sync::{Busy, GcraSync, adopt};
+use crate::gcra_sync::{BusyPeriod, GcraSync, adopt};
 use crate::limit::{Rate, Spec};
 use crate::packed::{
     adopted_denominator, gcra_tag, is_gcra, payload_of, rate_of, step_of, tag_with_step, window_expires,
@@ -16,7 +16,7 @@ use crate::packed::{
 use crate::state::{PublishUrgency, sequence_of, window_expiry};
 use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
-use crate::world::{Unpublished, is_spent};
+use crate::world::{CellUsage, is_spent};
 
 /// A store keeps a bucket so long after it is full again.
 const BUCKET_MARGIN: Nanos = Nanos::from_secs(60);
@@ -110,7 +110,7 @@ impl SharedState {
         let cumulative = if self.has_forgotten() { 0 } else { self.current.component() };
         let has_unsynced = self.current.unsynced() > 0;
         let oldest = if has_unsynced { Nanos::new(self.current.others) } else { now };
-        let busy = if self.has_forgotten() { Busy::default() } else { self.busy() };
+        let busy = if self.has_forgotten() { BusyPeriod::default() } else { self.busy() };
         let acked = self.current.stored;
         GcraSync { cumulative, acked, sent: acked, oldest, busy, rate }
     }
@@ -247,7 +247,7 @@ impl SharedState {
     fn merge_gcra(
         &mut self,
         sent: &GcraSync,
-        busy: Busy,
+        busy: BusyPeriod,
         stored: u64,
         granted: u64,
         sent_at: Nanos,
@@ -304,7 +304,7 @@ impl WindowSync {
     fn has_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
         let used = self.used(current, previous, now);
         let CellReply { total, published, .. } = current;
-        is_spent(&Unpublished { limit: self.limit, used, total, published }, self.regions)
+        is_spent(&CellUsage { limit: self.limit, used, total, published }, self.regions)
     }
 }
 

@@ -13,13 +13,13 @@ use crate::exchange::{
     CountReply, CountSync, DRAW_AHEAD, KEY_LEASE_TTL, KeyReply, KeySync, LeaseRequest, WindowSync,
 };
 use crate::gcra::{self, Tat};
-use crate::gcra_sync::{Busy, GcraSync, interval_times};
+use crate::gcra_sync::{BusyPeriod, GcraSync, interval_times};
 use crate::item::{Charge, Item};
 use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::is_gcra;
 use crate::state::decide_window;
 use crate::time::{Nanos, Sequence};
-use crate::window::{Counted, add_count, sliding_used};
+use crate::window::{WindowCounts, add_count, sliding_used};
 use std::num::NonZeroU32;
 
 /// It is renewed when an eighth of it is left, or less.
@@ -166,7 +166,7 @@ impl SharedState {
             return left_of_bucket(rate, burst.get(), self.busy(), now);
         }
         let (current, previous) = (self.current.effective(), self.previous.effective());
-        let counted = Counted { current, previous, sequence: self.sequence };
+        let counted = WindowCounts { current, previous, sequence: self.sequence };
         decide_window(counted, self.tag, &item.spec, Cost::PEEK, ChargeMode::Never, now).0.remaining
     }
 
@@ -179,7 +179,7 @@ impl SharedState {
             gcra::decide(self.tat_at(rate, now), rate, burst, cost, ChargeMode::Never, now).0
         } else {
             let (current, previous) = (self.current.effective(), self.previous.effective());
-            let counted = Counted { current, previous, sequence: self.sequence };
+            let counted = WindowCounts { current, previous, sequence: self.sequence };
             decide_window(counted, self.tag, &item.spec, cost, ChargeMode::Never, now).0
         };
         decision.is_admitted()
@@ -230,7 +230,7 @@ impl SharedState {
     /// Whether a check that the limit denies may spend what was granted: a saturated window gives out [`DRAW_AHEAD`] of
     /// its refill in advance. Where it may not, the limit was lowered, or others went beyond it, and the lease ends.
     #[cold]
-    pub(super) fn spends_drawn_ahead(&mut self, counted: Counted, item: &Item, now: Nanos) -> bool {
+    pub(super) fn spends_drawn_ahead(&mut self, counted: WindowCounts, item: &Item, now: Nanos) -> bool {
         let is_drawn_ahead = match item.spec {
             Spec::Sliding { limit, period } => {
                 let cell = period.cell(counted.sequence);
@@ -333,14 +333,14 @@ impl WindowSync {
 impl GcraSync {
     /// The same for a bucket: how long to wait for its refill. A small one is looked at more often, or it would
     /// be full before.
-    fn pause(&self, burst: u64, busy: Busy, now: Nanos) -> Option<Nanos> {
+    fn pause(&self, burst: u64, busy: BusyPeriod, now: Nanos) -> Option<Nanos> {
         let pause = Nanos::new(interval_times(self.rate, burst).get() / 4).min(KEY_LEASE_TTL);
         let left = left_of_bucket(self.rate, burst, busy, now);
         (left <= self.rate.burst_over(pause).get().max(burst / NEARLY_NOTHING)).then_some(pause)
     }
 }
 
-fn left_of_bucket(rate: Rate, burst: u64, busy: Busy, now: Nanos) -> u64 {
+fn left_of_bucket(rate: Rate, burst: u64, busy: BusyPeriod, now: Nanos) -> u64 {
     let owed = busy.tat.minus(now);
     let owed = if owed == Nanos::ZERO { 0 } else { rate.burst_over(owed).get() };
     burst.saturating_sub(owed)

@@ -93,7 +93,7 @@ fn a_cold_key_asks_and_a_granted_ask_is_spent_without_asking_again() {
         let sent = sync(&state, spec, &[1], NOW);
         let counts = match spec {
             Spec::Gcra { .. } => CountReply::Gcra {
-                busy: Busy { tat: NOW.plus(Nanos::from_secs(1)), since: NOW },
+                busy: BusyPeriod { tat: NOW.plus(Nanos::from_secs(1)), since: NOW },
                 stored: 1,
                 owners: 2,
             },
@@ -176,7 +176,7 @@ fn nonsense_changes_nothing() {
     let before = state;
     let reply = window_reply((5, 4), Some((0, 0)), &[true]);
     assert!(state.merge(&sent, &reply, NOW, Some(NOW)).is_err());
-    let gcra = CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 1 };
+    let gcra = CountReply::Gcra { busy: BusyPeriod::default(), stored: 0, owners: 1 };
     assert!(state.merge(&sent, &KeyReply { counts: gcra, ..reply }, NOW, Some(NOW)).is_err());
     assert_eq!(state, before);
 }
@@ -192,7 +192,7 @@ fn what_was_drawn_ahead_is_spent_though_the_limit_is_reached_and_lapses_when_gcr
     assert_eq!((admitted, state.unsynced()), (2, 0));
     let mut state = SharedState::default();
     let sent = sync(&state, gcra(5), &[4], NOW);
-    let busy = Busy { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
+    let busy = BusyPeriod { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
     let counts = CountReply::Gcra { busy, stored: 4, owners: 1 };
     merge(&mut state, &sent, &KeyReply { counts, ..window_reply((0, 0), None, &[true]) }, NOW);
     assert_eq!(state.current.prepaid(), 4);
@@ -282,7 +282,7 @@ fn gcra_of(counts: CountSync) -> GcraSync {
 }
 
 fn gcra_reply(tat: Nanos, stored: u64, drawn: u64) -> KeyReply {
-    let counts = CountReply::Gcra { busy: Busy { tat, since: NOW }, stored, owners: 1 };
+    let counts = CountReply::Gcra { busy: BusyPeriod { tat, since: NOW }, stored, owners: 1 };
     KeyReply { counts, drawn, ..window_reply((0, 0), None, &[true]) }
 }
 

@@ -1,6 +1,6 @@
 //! A decision in words that a support engineer can paste.
 
-use super::{Cause, Explained};
+use super::{Cause, ExplainedDecision};
 use crate::caller::Caller;
 use crate::record::{KeyHash, RecordOutcome, RecordPath};
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ fn length(length: Nanos) -> String {
     }
 }
 
-impl Explained<'_> {
+impl ExplainedDecision<'_> {
     /// One plain paragraph. Names no server.
     pub fn sentence(&self) -> String {
         let record = self.record;

@@ -4,7 +4,7 @@ use crate::fixture::{Fixture, event, header, name, record};
 use tidegate_core::{CalendarUnit, Nanos};
 use tidegate_decisions::why::{Audience, Cause, Explanation, change_words};
 use tidegate_decisions::{
-    Algorithm, Event, EventKind, Record, RecordHeader, RecordPath, RuleName, ShardTag, Wanted,
+    Algorithm, Event, EventKind, Record, RecordHeader, RecordPath, RuleFilter, RuleName, ShardTag,
 };
 
 fn explained(
@@ -24,7 +24,7 @@ fn explained(
     }
     fixture.recorder.record(&header, || record, || name(1), || None);
     fixture.write();
-    let found = fixture.read(&|_| Wanted::All);
+    let found = fixture.read(&|_| RuleFilter::All);
     let explanation = Explanation::new(&found, audience);
     let first = &explanation.decisions[0];
     (first.cause, first.sentence(), explanation.to_json(&[]))
@@ -164,7 +164,7 @@ fn a_clock_that_was_set_by_little_is_soon_forgotten() {
         let header = header(7, 1, Nanos::from_secs(now));
         fixture.recorder.record(&header, || record(&header), || monthly.clone(), || None);
         fixture.write();
-        let found = fixture.read(&|_| Wanted::All);
+        let found = fixture.read(&|_| RuleFilter::All);
         assert_eq!(Explanation::new(&found, Audience::Operator).decisions[0].cause, cause, "{case}");
     }
 }

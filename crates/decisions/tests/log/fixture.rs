@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, TierCounts};
 pub(crate) use tidegate_decisions::RecordHeader;
 use tidegate_decisions::{
-    Algorithm, DenialKind, Event, EventKind, Found, KeyForm, KeyHash, Log, LogOptions, Query, RECORDS_MAX,
-    Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, DenialKind, Event, EventKind, KeyForm, KeyHash, Log, LogOptions, Query, QueryResult,
+    RECORDS_MAX, Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleFilter, RuleId, RuleName,
+    ShardTag, Trace, read,
 };
 
-pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(7)]);
+pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(7)]);
 
 pub(crate) struct Fixture {
     pub(crate) directory: PathBuf,
@@ -134,15 +135,15 @@ impl Fixture {
         self.log.take().unwrap().close(&self.recorder, self.now).unwrap();
     }
 
-    pub(crate) fn read(&self, wanted: &dyn Fn(&RuleName) -> Wanted) -> Found {
+    pub(crate) fn read(&self, wanted: &dyn Fn(&RuleName) -> RuleFilter) -> QueryResult {
         self.query(wanted, |_| ())
     }
 
     pub(crate) fn query(
         &self,
-        wanted: &dyn Fn(&RuleName) -> Wanted,
+        wanted: &dyn Fn(&RuleName) -> RuleFilter,
         change: impl FnOnce(&mut Query<'_>),
-    ) -> Found {
+    ) -> QueryResult {
         let (since, until) = (Nanos::ZERO, Nanos::MAX);
         let mut query = Query {
             callers: None,

@@ -3,13 +3,15 @@
 use crate::fixture::{Fixture, header, key, name};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_core::Nanos;
-use tidegate_decisions::{DenialKind, Found, KEYS_MAX, RecordHeader, RecordOutcome, RecordPath, Wanted};
+use tidegate_decisions::{
+    DenialKind, KEYS_MAX, QueryResult, RecordHeader, RecordOutcome, RecordPath, RuleFilter,
+};
 
-fn denials(found: &Found) -> u64 {
+fn denials(found: &QueryResult) -> u64 {
     found.records.iter().map(|found| 1 + u64::from(found.record.more)).sum()
 }
 
-fn counted(found: &Found) -> u64 {
+fn counted(found: &QueryResult) -> u64 {
     found.counts.iter().map(|count| count.count).sum()
 }
 
@@ -20,7 +22,7 @@ fn few_denials_of_a_key_are_kept_one_by_one() {
         fixture.deny(7, 1, Nanos::from_millis(second));
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
+    let found = fixture.read(&|_| RuleFilter::Keys(vec![key(7)]));
     assert_eq!((found.records.len(), denials(&found)), (8, 8));
 }
 
@@ -31,11 +33,11 @@ fn a_flood_on_one_key_is_a_few_records_and_an_exact_count() {
         fixture.deny(7, 1, Nanos::from_millis(millis));
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
+    let found = fixture.read(&|_| RuleFilter::Keys(vec![key(7)]));
     assert_eq!((found.records.len(), denials(&found)), (8, 100_000));
     let folded = found.records.iter().find(|found| found.record.more > 0).unwrap();
     assert_eq!(folded.record.last, Nanos::from_millis(99_999));
-    let later = fixture.query(&|_| Wanted::All, |query| query.since = Nanos::from_millis(90_000));
+    let later = fixture.query(&|_| RuleFilter::All, |query| query.since = Nanos::from_millis(90_000));
     assert_eq!(later.records.len(), 1, "what was folded is found by when it went on");
 }
 
@@ -53,7 +55,7 @@ fn what_is_not_in_a_flood_is_left_to_be_noted() {
     assert!(!fixture.recorder.fold(key(7), other_version, Nanos::from_millis(9)), "another cause");
     assert!(!fixture.recorder.fold(key(8), kind, Nanos::from_millis(9)), "another key");
     fixture.write();
-    let found = fixture.read(&|_| Wanted::All);
+    let found = fixture.read(&|_| RuleFilter::All);
     assert_eq!((found.records.len(), denials(&found)), (8, 9), "nothing was counted but what was folded");
     assert!(!fold(&fixture, 1000), "what was written is over");
 }
@@ -68,7 +70,7 @@ fn denials_with_another_cause_are_told_apart() {
         }
     }
     fixture.write();
-    let found = fixture.read(&|_| Wanted::Keys(vec![key(7)]));
+    let found = fixture.read(&|_| RuleFilter::Keys(vec![key(7)]));
     let of = |version, path| {
         let like = found
             .records
@@ -90,7 +92,7 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
     fixture.write();
     for number in [0, 1, KEYS_MAX as u64 - 1] {
         assert_eq!(
-            denials(&fixture.read(&|_| Wanted::Keys(vec![key(number)]))),
+            denials(&fixture.read(&|_| RuleFilter::Keys(vec![key(number)]))),
             1,
             "key {number} is among the first"
         );
@@ -99,10 +101,12 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
         fixture.recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_logged");
     assert_eq!(written.unwrap().1, KEYS_MAX as u64);
     for rule in [1, 2] {
-        let found =
-            fixture.query(&|of| if *of == name(rule) { Wanted::All } else { Wanted::Nothing }, |query| {
+        let found = fixture.query(
+            &|of| if *of == name(rule) { RuleFilter::All } else { RuleFilter::Nothing },
+            |query| {
                 query.since = Nanos::from_secs(1);
-            });
+            },
+        );
         assert!(found.is_cut, "there are more records than an answer has");
         assert_eq!(counted(&found), KEYS_MAX as u64);
     }
@@ -145,7 +149,7 @@ fn nothing_is_lost_between_threads_and_the_writer() {
         let mut seen = std::collections::HashMap::new();
         let mut until = Nanos::MAX;
         loop {
-            let found = fixture.query(&|_| Wanted::Keys(vec![key(number)]), |query| query.until = until);
+            let found = fixture.query(&|_| RuleFilter::Keys(vec![key(number)]), |query| query.until = until);
             seen.extend(found.records.iter().map(|found| (found.record.at, u64::from(found.record.more))));
             match found.records.last() {
                 Some(last) if found.is_cut => until = last.record.at,

@@ -2,7 +2,7 @@
 //!
 //! Must never pass a limit by what another request has spent since.
 
-use super::{AskContext, Asking, Decided, Engine};
+use super::{AskContext, DecideOutcome, Engine, PendingDecision};
 use crate::journal;
 use crate::plan::Plan;
 use crate::region::{AskItem, AskOutcome};
@@ -16,10 +16,15 @@ const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
 impl Engine {
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
     /// nobody is asked again.
-    pub fn resume<'r>(&self, asking: Asking<'r>, outcomes: &[AskOutcome], moment: Moment) -> Answer<'r> {
+    pub fn resume<'r>(
+        &self,
+        asking: PendingDecision<'r>,
+        outcomes: &[AskOutcome],
+        moment: Moment,
+    ) -> Answer<'r> {
         match self.resume_or_ask(asking, outcomes, moment) {
-            Decided::Answer(answer) => answer,
-            Decided::Ask(mut again) => {
+            DecideOutcome::Answer(answer) => answer,
+            DecideOutcome::Ask(mut again) => {
                 for item in &mut again.plan.items {
                     item.accuracy = Accuracy::Async;
                 }
@@ -34,13 +39,18 @@ impl Engine {
     /// would pass beside another one's credit, each by what was left when it came.
     pub fn resume_or_ask<'r>(
         &self,
-        asking: Asking<'r>,
+        asking: PendingDecision<'r>,
         outcomes: &[AskOutcome],
         moment: Moment,
-    ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, context, trace } = asking;
+    ) -> DecideOutcome<'r> {
+        let PendingDecision { mut plan, asks, items, context, trace } = asking;
         let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, context.reason, Purpose::Check, context.rule_version));
+            return DecideOutcome::Answer(self.answer(
+                plan,
+                context.reason,
+                Purpose::Check,
+                context.rule_version,
+            ));
         };
         plan.fallbacks.clear();
         for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
@@ -66,7 +76,7 @@ impl Engine {
         journal::traced(trace, || self.record(&plan, None, (rule_version, request), moment));
         self.shadows.record_waited(&watched, &plan.answers);
         // What is reported never asks.
-        Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
+        DecideOutcome::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
     }
 
     fn apply(

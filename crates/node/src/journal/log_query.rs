@@ -8,8 +8,8 @@ use std::path::Path;
 use tidegate_core::{FleetSecret, KeyPrefix, Nanos};
 use tidegate_decisions::why::{Audience, Explanation, Nearest};
 use tidegate_decisions::{
-    Found, KeyForm, KeyHash, LogReadError, PartTags, Query, RECORDS_MAX, RequestTag, RuleName, Wanted,
-    WantedCallers, WantedValue, read,
+    KeyForm, KeyHash, LogReadError, PartTags, Query, QueryResult, RECORDS_MAX, RequestTag, RuleFilter,
+    RuleName, WantedCallers, WantedValue, read,
 };
 use tidegate_rules::{Attributes, KeyPart, address_values, caller_key, suggest};
 
@@ -85,7 +85,7 @@ impl LogQuery {
         Ok(Explanation::new(&found, audience).to_json(&nearest(identifier, &others)))
     }
 
-    fn find(&self, directory: &Path, secret: &FleetSecret) -> Result<Found, LogReadError> {
+    fn find(&self, directory: &Path, secret: &FleetSecret) -> Result<QueryResult, LogReadError> {
         let of_rule = |name: &RuleName| self.is_of_rule(name);
         let wanted = |name: &RuleName| self.wanted(name, secret);
         let callers =
@@ -136,21 +136,21 @@ impl LogQuery {
                 .is_none_or(|asked| asked == name.rule || (asked.contains('/') && name.is_called(asked)))
     }
 
-    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
+    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> RuleFilter {
         if !self.is_of_rule(name) {
-            return Wanted::Nothing;
+            return RuleFilter::Nothing;
         }
-        let Some(identifier) = &self.identifier else { return Wanted::All };
+        let Some(identifier) = &self.identifier else { return RuleFilter::All };
         let prefix = name.prefix(secret);
         let keys =
             readings(identifier, name).into_iter().filter_map(|reading| key_of(name, &prefix, &reading));
-        Wanted::Keys(keys.collect())
+        RuleFilter::Keys(keys.collect())
     }
 }
 
 /// The callers that come next to one that nothing is known of: by name where the log has names, else those that were
 /// denied most.
-fn nearest(identifier: &str, found: &Found) -> Vec<Nearest> {
+fn nearest(identifier: &str, found: &QueryResult) -> Vec<Nearest> {
     const NEAREST_MAX: usize = 5;
     let mut all = Nearest::of(found);
     let asked = identifier.to_lowercase();

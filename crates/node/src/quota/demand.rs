@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate_core::demand::Average;
 use tidegate_core::slice::Lease;
 use tidegate_core::{KeyId, Nanos, Spec};
-use tidegate_origin::Offered;
+use tidegate_origin::OfferedDemand;
 
 /// Each with a lock of its own: a decision takes one.
 const SHARDS: usize = 64;
@@ -25,7 +25,7 @@ const REPORTED_FROM: u64 = 8;
 const REPORTED_LEAST: u64 = 10;
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedDemand {
     average: Average,
     limit: Spec,
     is_abuse: bool,
@@ -34,7 +34,7 @@ struct Tracked {
 /// Demand of keys whose limits regions share, on this node. Bounded.
 #[derive(Debug)]
 pub(super) struct DemandTable {
-    shards: Vec<Mutex<KeyMap<Tracked>>>,
+    shards: Vec<Mutex<KeyMap<TrackedDemand>>>,
 }
 
 impl Default for DemandTable {
@@ -63,7 +63,7 @@ impl DemandTable {
         }
         let mut average = Average::new(now);
         average.add(cost);
-        shard.insert(key, Tracked { average, limit: *limit, is_abuse });
+        shard.insert(key, TrackedDemand { average, limit: *limit, is_abuse });
         true
     }
 
@@ -76,7 +76,7 @@ impl DemandTable {
         most: usize,
         seed: u64,
         now: Nanos,
-    ) -> Vec<Offered> {
+    ) -> Vec<OfferedDemand> {
         let mut offered = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|key, tracked| {
@@ -88,8 +88,8 @@ impl DemandTable {
                 let threshold = threshold.max(REPORTED_LEAST);
                 let is_sliced = held.contains_key(key);
                 if is_sliced || milli_per_second >= threshold {
-                    let Tracked { limit, is_abuse, .. } = *tracked;
-                    offered.push(Offered { key: *key, spec: limit, is_abuse, milli_per_second });
+                    let TrackedDemand { limit, is_abuse, .. } = *tracked;
+                    offered.push(OfferedDemand { key: *key, spec: limit, is_abuse, milli_per_second });
                 }
                 is_sliced || milli_per_second >= threshold / 2
             });
@@ -109,7 +109,7 @@ impl DemandTable {
 /// Of more keys than can be said: those that ask for much as they are, of the others every so many, in the place of all
 /// that they stand for. Of a caller who comes to hundreds of nodes in turn, each node sees next to nothing: sums over
 /// nodes stay right, where the most asked for first would leave such callers out on all of them.
-fn thin(offered: &mut Vec<Offered>, most: usize, seed: u64) {
+fn thin(offered: &mut Vec<OfferedDemand>, most: usize, seed: u64) {
     if offered.len() <= most {
         return;
     }

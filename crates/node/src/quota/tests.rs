@@ -2,8 +2,8 @@
 
 use super::*;
 use tidegate_core::{Burst, Rate};
-use tidegate_origin::{QuotaGathered, SliceReport};
-use tidegate_world::{Acknowledged, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
+use tidegate_origin::{QuotaReports, SliceReport};
+use tidegate_world::{AcknowledgedSlice, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
 
@@ -213,7 +213,7 @@ fn the_largest_costs_of_many_keys_are_reported_without_overflow() {
 }
 
 fn reported_demand(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
-    let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::Offered {
+    let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::OfferedDemand {
         key: key(*number),
         spec: spec(),
         is_abuse: false,
@@ -225,7 +225,7 @@ fn reported_demand(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(Ke
     };
     // None of them had to leave anything out.
     let reports = offered.chunks(5_000).map(report).collect();
-    let gathered = QuotaGathered { now: at(20_000), lost_data_at: Nanos::ZERO, reports };
+    let gathered = QuotaReports { now: at(20_000), lost_data_at: Nanos::ZERO, reports };
     worker.gathered(&gathered).demands.into_iter().map(|said| (said.key, said.milli_per_second)).collect()
 }
 
@@ -261,7 +261,7 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
         me,
         &Membership { version: 1, members: Vec::new() },
         &slices,
-        &InForce::default(),
+        &SlicesInForce::default(),
         at(0),
         Nanos::ZERO,
     );
@@ -315,11 +315,11 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
         let read = Nanos::from_secs(70 + generation);
         let slices = Slices { slices: vec![row(generation)], now: read, confirmed: read };
         stamp = worker
-            .read(me, &membership, &slices, &InForce::default(), at(0), Nanos::ZERO)
+            .read(me, &membership, &slices, &SlicesInForce::default(), at(0), Nanos::ZERO)
             .map_or(stamp, |news| news.stamp);
         let report =
             QuotaReport { node: NodeId(1), applied: stamp, version, offered: Vec::new(), leaves: false };
-        let say = worker.gathered(&QuotaGathered { now: at(20_000), lost_data_at, reports: vec![report] });
+        let say = worker.gathered(&QuotaReports { now: at(20_000), lost_data_at, reports: vec![report] });
         let said = say.acknowledged.expect("all that are known go by it");
         assert_eq!(said.read, read, "that the region is there may always be said");
         (said.slices.len(), say.applied)
@@ -341,10 +341,10 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
     for took in (0..60).map(Nanos::from_secs) {
         let mut worker = QuotaWorker::default();
-        let gathered = QuotaGathered { now: at(0), lost_data_at: Nanos::ZERO, reports: Vec::new() };
+        let gathered = QuotaReports { now: at(0), lost_data_at: Nanos::ZERO, reports: Vec::new() };
         let say = worker.gathered(&gathered);
         let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
-        let news = worker.read(me, &membership, &slices, &InForce::default(), say.before, took);
+        let news = worker.read(me, &membership, &slices, &SlicesInForce::default(), say.before, took);
         let Some(news) = news else { continue };
         let read = at(0).plus(took);
         assert!(news.slices[0].lease.rises >= read.plus(SLICE_LEASE).plus(SLICE_LEASE), "after {took:?}");
@@ -355,7 +355,7 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
         me,
         &membership,
         &slices,
-        &InForce::default(),
+        &SlicesInForce::default(),
         at(0),
         Nanos::from_secs(8),
     );
@@ -410,7 +410,7 @@ impl Rounds {
         self.round += 1;
         let now = at(500 * self.round);
         let report = QuotaReport { offered: Vec::new(), ..self.node.report(1, now) };
-        let gathered = QuotaGathered { now, lost_data_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaReports { now, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = self.worker.gathered(&gathered);
         self.row.expires = now.plus(SLICE_LEASE);
         let slices = Slices { slices: vec![self.row], now, confirmed: self.confirmed };
@@ -456,7 +456,7 @@ fn nothing_is_raised_and_nothing_lost_is_acknowledged_after_the_world_store_went
     assert_eq!(rounds.go_on(), None, "the generation that was lowered will be given out again");
     assert_eq!(rounds.in_force(), 5);
     let said = rounds.go_on().expect("it goes by less than the store says");
-    assert_eq!(said.slices, [Acknowledged { key: key(1), generation: backup.0.generation }]);
+    assert_eq!(said.slices, [AcknowledgedSlice { key: key(1), generation: backup.0.generation }]);
     // Twice the lease, and the margin.
     for _ in 2..90 {
         rounds.go_on();

@@ -10,16 +10,17 @@
 //! store still knows what was acknowledged before. If it doesn't, a backup took its place, and nothing is raised until
 //! no other region can go by what was lost.
 
-use super::{InForce, KeyMap, KeySet};
+use super::{KeyMap, KeySet, SlicesInForce};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tidegate_core::slice::{Lease, PARTS};
 use tidegate_core::{KeyId, Nanos, Spec};
 use tidegate_origin::{
-    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, SliceReport, quota_keys_max,
+    OfferedDemand, QUOTA_KEYS_MAX, QuotaNews, QuotaReports, Share, SliceReport, quota_keys_max,
 };
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices,
+    AcknowledgedSlice, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow,
+    Slices,
 };
 
 /// News that wait to be gone by, at most.
@@ -39,7 +40,7 @@ const TREMBLING_REPORT_EVERY_ROUNDS: u64 = 16;
 /// And from which part of the region's even part on: below a quarter it has its floor, and slices are made above half.
 const REPORT_ABOVE: u64 = 4;
 const TREMBLING_REPORT_ABOVE: u64 = 2;
-/// For so many rounds the world store has what was said, at half a second each: `tidegate_world::DEMAND_FOR`.
+/// For so many rounds the world store has what was said, at half a second each: `tidegate_world::DEMAND_TTL`.
 const IN_STORE_FOR: u64 = 60;
 /// What is asked for of a key is forgotten below this part of its limit.
 const FORGOTTEN_BELOW: u64 = 64;
@@ -69,8 +70,8 @@ struct KeyDemand {
 }
 
 impl KeyDemand {
-    fn new(offered: &Offered) -> Self {
-        let Offered { spec, is_abuse, .. } = *offered;
+    fn new(offered: &OfferedDemand) -> Self {
+        let OfferedDemand { spec, is_abuse, .. } = *offered;
         KeyDemand { spec, is_abuse, sum: 0, milli_per_second: 0, last_report: None }
     }
 
@@ -122,7 +123,7 @@ fn average(before: u64, sum: u64) -> u64 {
 struct SentSlices {
     /// The store's present when they were read.
     read: Nanos,
-    generations: Vec<Acknowledged>,
+    generations: Vec<AcknowledgedSlice>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -149,7 +150,7 @@ pub struct QuotaWorker {
 
 impl QuotaWorker {
     /// The nodes' reports are in: what to say to the world store.
-    pub fn gathered(&mut self, gathered: &QuotaGathered) -> DemandReport {
+    pub fn gathered(&mut self, gathered: &QuotaReports) -> DemandReport {
         self.round += 1;
         let applied = gathered.reports.iter().map(|report| report.applied).min().unwrap_or(0);
         self.confirmed.get_or_insert(Nanos::new(applied.saturating_mul(1_000)).minus(ACKNOWLEDGED_WITHIN));
@@ -173,7 +174,7 @@ impl QuotaWorker {
     }
 
     fn unsaid(&self, told: &SentSlices) -> Acknowledgement {
-        let is_new = |said: &&Acknowledged| self.acknowledged.get(&said.key) != Some(&said.generation);
+        let is_new = |said: &&AcknowledgedSlice| self.acknowledged.get(&said.key) != Some(&said.generation);
         let slices = told.generations.iter().filter(is_new).copied().collect();
         Acknowledgement { read: told.read, slices, known: Nanos::ZERO }
     }
@@ -193,7 +194,7 @@ impl QuotaWorker {
 
     /// What all nodes together ask for, of keys of which that changed or wasn't said for some rounds: of those with a
     /// slice, and of those that the even split may not do for.
-    fn demands(&mut self, gathered: &QuotaGathered) -> Vec<Demand> {
+    fn demands(&mut self, gathered: &QuotaReports) -> Vec<Demand> {
         let room = quota_keys_max(u32::try_from(gathered.reports.len()).unwrap_or(u32::MAX));
         let is_thinned = gathered.reports.iter().any(|report| report.offered.len() > room / 4 * 3);
         self.add_up(gathered, is_thinned);
@@ -227,7 +228,7 @@ impl QuotaWorker {
     }
 
     /// The sum of the reports, key by key. Where nodes had to thin theirs, it trembles, and is averaged over rounds.
-    fn add_up(&mut self, gathered: &QuotaGathered, is_thinned: bool) {
+    fn add_up(&mut self, gathered: &QuotaReports, is_thinned: bool) {
         self.demand.values_mut().for_each(|asked| asked.sum = 0);
         for offered in gathered.reports.iter().flat_map(|report| &report.offered) {
             let asked = self.demand.entry(offered.key).or_insert_with(|| KeyDemand::new(offered));
@@ -253,7 +254,7 @@ impl QuotaWorker {
         me: OwnerId,
         membership: &Membership,
         slices: &Slices,
-        in_force: &InForce,
+        in_force: &SlicesInForce,
         before: Nanos,
         took: Nanos,
     ) -> Option<QuotaNews> {
@@ -272,7 +273,7 @@ impl QuotaWorker {
         let mut share = share(me, membership);
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
-        let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
+        let generations = rows().map(|row| AcknowledgedSlice { key: row.key, generation: row.generation });
         let told = SentSlices { read: slices.now, generations: generations.collect() };
         self.held = rows().map(|row| row.key).collect();
         self.members = share.members;
@@ -316,7 +317,7 @@ fn share_at_most(share: Share, in_force: Option<Share>) -> Share {
 ///
 /// Example: region A was lowered to 3 of 10 after the backup was made, and B raised to 7. The backup says 5 each. A keeps
 /// its 3, and B goes by 5.
-fn leases_at_most(read: &[SliceReport], in_force: &InForce, before: Nanos) -> Vec<SliceReport> {
+fn leases_at_most(read: &[SliceReport], in_force: &SlicesInForce, before: Nanos) -> Vec<SliceReport> {
     let rises = before.plus(RISE_FREEZE);
     let held = &in_force.held.0;
     let of_both = |SliceReport { key, lease }: &SliceReport| {

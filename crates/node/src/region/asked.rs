@@ -3,8 +3,8 @@
 //! Who asks is told which keys are to be sent, and sends them when whoever else has its turn has had it. Nothing
 //! waits for that: a request that is alone is sent at once.
 
-use super::pending::{Pending, Waiting};
-use super::{AskId, AskItem, AskOutcome, Effects, Outgoing, Region, Route};
+use super::pending::{Pending, WaitingAsk};
+use super::{AskId, AskItem, AskOutcome, Effects, OutgoingExchange, Region, Route};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::{Exchange, Grant, ShardId};
 
@@ -35,7 +35,7 @@ impl Region {
     }
 }
 
-impl Outgoing {
+impl OutgoingExchange {
     /// Whether the call of a key that has none in flight may go with it. Only where every sync holds its key:
     /// then no key comes twice.
     pub(super) fn has_room(&self, shard: ShardId, now: Nanos) -> bool {
@@ -56,7 +56,7 @@ pub(super) fn join(pending: &mut Pending, items: &[AskItem], index: usize, id: A
         pending.resolve(id, index, AskOutcome::Unverified, &mut effects.finished);
         return;
     }
-    key.waiting.push_back(Waiting { id, index, item });
+    key.waiting.push_back(WaitingAsk { id, index, item });
     if !key.in_flight {
         effects.asked_keys.push(item.key);
     }

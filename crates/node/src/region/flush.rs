@@ -4,7 +4,7 @@
 
 use super::pending::Pending;
 use super::shards::ShardData;
-use super::{Effects, Outgoing, Region, Route, Ticket};
+use super::{Effects, OutgoingExchange, Region, Route, Ticket};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{GrantRequest, KeySync};
 use tidegate_core::state::PublishUrgency;
@@ -204,7 +204,7 @@ impl Region {
             let read = |item| (self.read_only(table, item, moment), Ticket::default());
             let looked_at = || pending.probes.get(&shard).map(read);
             let Some(probe) = publishing.or_else(looked_at) else { continue };
-            let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
+            let outgoing: OutgoingExchange = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
             effects.send.push(outgoing);
         }
     }

@@ -16,7 +16,7 @@ use tidegate_core::window::add_count;
 use tidegate_core::{Accuracy, Class, Cost, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 
-/// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
+/// The longest that [`Pending::jittered`] makes of [`FAILED_SYNC_RETRY_AFTER`]: an instant further away was made before the clock
 /// was set back.
 const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_SYNC_RETRY_AFTER.get() / 5 * 6);
 /// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
@@ -28,7 +28,7 @@ const BUCKET: Sequence = Sequence(0);
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) keys: KeyMap<PendingKey>,
-    asks: BTreeMap<AskId, Asking>,
+    asks: BTreeMap<AskId, OpenAsk>,
     next_ask: u64,
     pub(super) breakers: BTreeMap<ShardId, Breaker>,
     /// Of the same shards.
@@ -61,13 +61,13 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct PendingKey {
     pub(super) in_flight: bool,
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<WaitingAsk>,
     /// Admissions go unverified until then.
     pub(super) failed_until: Option<Nanos>,
     /// Reservations to be named in the next sync.
     pub(super) settled: SmallVec<[HoldId; 2]>,
     /// Requests of several limits that wait for the call in flight.
-    pub(super) deferred: Vec<Deferred>,
+    pub(super) deferred: Vec<DeferredAsk>,
     /// It is published, also where everything about it seems to be known: its last call failed, the origin is
     /// another one, or the world asks.
     pub(super) is_unpublished: bool,
@@ -86,7 +86,7 @@ pub(super) struct TakenAsks {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingAsk {
     pub(super) id: AskId,
     pub(super) index: usize,
     pub(super) item: AskItem,
@@ -94,7 +94,7 @@ pub(super) struct Waiting {
 
 /// A request of several limits that is to be asked about later.
 #[derive(Debug)]
-pub(super) struct Deferred {
+pub(super) struct DeferredAsk {
     pub(super) id: AskId,
     pub(super) items: SmallVec<[AskItem; 4]>,
     pub(super) askable: SmallVec<[usize; 4]>,
@@ -103,7 +103,7 @@ pub(super) struct Deferred {
 /// For each ask of a call, the request and which of its limits.
 pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 
-struct Asking {
+struct OpenAsk {
     outcomes: SmallVec<[Option<AskOutcome>; 4]>,
     open: usize,
     /// Made when the request reserved something.
@@ -118,9 +118,9 @@ struct KeyHolds {
     keys: SmallVec<[KeyId; 4]>,
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for OpenAsk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking").field("standings", &self.outcomes).finish_non_exhaustive()
+        f.debug_struct("OpenAsk").field("outcomes", &self.outcomes).finish_non_exhaustive()
     }
 }
 
@@ -174,7 +174,7 @@ impl Pending {
         self.next_ask += 1;
         let id = AskId(self.next_ask);
         let outcomes = SmallVec::from_elem(None, limits);
-        self.asks.insert(id, Asking { outcomes, open: limits, holds: None, wake });
+        self.asks.insert(id, OpenAsk { outcomes, open: limits, holds: None, wake });
         id
     }
 
@@ -255,7 +255,7 @@ impl Pending {
         let (mut tickets, mut wants, mut spec, mut regions) =
             (SmallVec::new(), GrantRequest::default(), None, 1);
         let (mut peeks, mut classes) = (SmallVec::new(), SmallVec::new());
-        while let Some(Waiting { id, index, item }) = waiting.front() {
+        while let Some(WaitingAsk { id, index, item }) = waiting.front() {
             if asks.contains_key(id) {
                 if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
                     break;

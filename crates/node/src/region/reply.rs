@@ -1,12 +1,12 @@
 //! What an answer changes, and what a failure does.
 
 use super::pending::Pending;
-use super::{AskOutcome, Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Ticket};
+use super::{AskOutcome, Effects, OutgoingExchange, Region, RegionCounters, Route, ShardHealth, Ticket};
 use tidegate_core::exchange::{HOLD_TTL, KeyReply, KeySync};
 use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
-use tidegate_origin::{Exchanged, KeyError, OriginError};
+use tidegate_origin::{ExchangeReply, KeyError, OriginError};
 
 /// How long after it was asked for, by the node's own clock, a hold may be relied on: its confirmation leaves with the next
 /// flush, and has to arrive before the hold expires.
@@ -27,14 +27,14 @@ impl Region {
     pub fn replied(
         &self,
         table: &Table<SharedState>,
-        outgoing: Outgoing,
-        result: Result<Exchanged, OriginError>,
+        outgoing: OutgoingExchange,
+        result: Result<ExchangeReply, OriginError>,
         moment: Moment,
         route: Route<'_>,
     ) -> Effects {
         let mut effects = Effects::default();
         let mut pending = self.pending.lock();
-        let Outgoing { shard, exchange, tickets } = outgoing;
+        let OutgoingExchange { shard, exchange, tickets } = outgoing;
         let figures = pending.figures.entry(shard).or_default();
         figures.ended(result.as_ref().err(), moment.now.minus(exchange.now));
         match &result {

@@ -5,8 +5,8 @@
 //! node that dies in between leaves reservations behind that lapse by themselves. A key of which the node knows
 //! nothing yet has one call in flight; a request that needs it too waits for that.
 
-use super::pending::{Deferred, Pending};
-use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
+use super::pending::{DeferredAsk, Pending};
+use super::{AskId, AskItem, Effects, OutgoingExchange, Region, Route, Ticket};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{GrantRequest, HoldId, KeySync};
@@ -34,7 +34,7 @@ impl Region {
             .collect();
         let busy = forgotten.iter().find(|key| pending.keys.get(key).is_some_and(|entry| entry.in_flight));
         if let Some(entry) = busy.and_then(|key| pending.keys.get_mut(key)) {
-            entry.deferred.push(Deferred { id, items: items.into(), askable: askable.into() });
+            entry.deferred.push(DeferredAsk { id, items: items.into(), askable: askable.into() });
             return;
         }
         for key in &forgotten {
@@ -68,7 +68,8 @@ impl Region {
             syncs.push((sync, ticket));
         }
         let grant = if together { Grant::Together } else { Grant::Each };
-        let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };
+        let outgoing =
+            |(shard, syncs)| -> OutgoingExchange { self.outgoing(shard, grant, syncs, moment.now) };
         effects.send.extend(by_shard.into_iter().map(outgoing));
         for index in askable {
             self.renew_beside(pending, table, items[*index].key, moment, route, effects);
@@ -86,7 +87,7 @@ impl Region {
         effects: &mut Effects,
     ) {
         let deferred = pending.keys.get_mut(&key).map(|key| std::mem::take(&mut key.deferred));
-        for Deferred { id, items, askable } in deferred.unwrap_or_default() {
+        for DeferredAsk { id, items, askable } in deferred.unwrap_or_default() {
             if pending.is_waiting(id) {
                 self.hold(pending, table, &items, &askable, id, moment, route, effects);
             }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::{
-    Eviction, Incarnation, PULSE_RETENTION, Pulse, Pulsed, RecordReading, ShardRecord,
+    Eviction, Incarnation, PULSE_RETENTION, Pulse, PulseReply, RecordReading, ShardRecord,
 };
 use tidegate_origin::{DoneReset, Grant, OriginError, ShardId};
 
@@ -269,12 +269,12 @@ impl Region {
         &self,
         table: &Table<SharedState>,
         (shard, sent): (ShardId, Pulse),
-        result: &Result<Pulsed, OriginError>,
+        result: &Result<PulseReply, OriginError>,
         (moment, clock_is_right): (Moment, bool),
         route: Route<'_>,
     ) -> (Effects, Option<ShardEvent>) {
         let mut effects = Effects::default();
-        let Pulsed { record, unconfirmed, eviction, now: shown } = match result {
+        let PulseReply { record, unconfirmed, eviction, now: shown } = match result {
             Ok(pulsed) => pulsed,
             Err(error) => {
                 self.pulse_failed(shard, error);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_origin::{Alive, Heartbeat, OriginError};
+use tidegate_origin::{Heartbeat, HeartbeatReply, OriginError};
 
 /// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
 const BEAT_EVERY: Duration = Duration::from_millis(400);
@@ -53,7 +53,7 @@ impl RegionDriver {
     /// A heartbeat was answered, or wasn't; `sent` is when it left.
     fn receive_heartbeat(
         &self,
-        beaten: Result<Alive, OriginError>,
+        beaten: Result<HeartbeatReply, OriginError>,
         sent: ClockReading,
         log: &mut HeartbeatLog,
     ) {
@@ -117,7 +117,7 @@ struct HeartbeatLog {
 }
 
 impl HeartbeatLog {
-    fn well(&mut self, alive: Alive, wall_offset_ns: Option<i64>) {
+    fn well(&mut self, alive: HeartbeatReply, wall_offset_ns: Option<i64>) {
         if self.kinds.contains(&true) || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
         } else if self.nodes != alive.nodes {

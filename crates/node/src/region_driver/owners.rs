@@ -13,7 +13,7 @@ use tidegate_origin::{CrowdedCell, FoldStep, OriginError, RememberedNodes, Shard
 const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Between two steps, for each live node: all nodes together make a hundred steps a second at most.
 const STEP_EVERY: Duration = Duration::from_millis(10);
-/// How long what a shard remembers of nodes is used. Short against [`PULSES_KEPT`]: nobody is forgotten meanwhile who lives.
+/// How long what a shard remembers of nodes is used. Short against [`PULSE_RETENTION`]: nobody is forgotten meanwhile who lives.
 const REMEMBERED_NODES_TTL: Nanos = Nanos::from_secs(60);
 const _: () = assert!(REMEMBERED_NODES_TTL.get() * 10 < PULSE_RETENTION.get(), "else live nodes are folded");
 

@@ -44,7 +44,7 @@ struct CellRecord {
 
 /// What became of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Taken {
+pub(super) enum ComponentChange {
     /// It says nothing new.
     Known,
     Raised,
@@ -68,7 +68,7 @@ impl Cells {
     }
 
     /// Takes what was imported.
-    pub(super) fn take(&mut self, me: OwnerId, component: &Component, now: Nanos) -> Taken {
+    pub(super) fn take(&mut self, me: OwnerId, component: &Component, now: Nanos) -> ComponentChange {
         let Component { owner, cell, count, limit, expires } = *component;
         let is_new = !self.cells.contains_key(&cell);
         let known = self.entry(cell, expires);
@@ -78,9 +78,9 @@ impl Cells {
         }
         let before = known.raise((owner != me).then_some(owner), count);
         match before {
-            _ if is_new => Taken::New,
-            before if count > before => Taken::Raised,
-            _ => Taken::Known,
+            _ if is_new => ComponentChange::New,
+            before if count > before => ComponentChange::Raised,
+            _ => ComponentChange::Known,
         }
     }
 
@@ -272,11 +272,19 @@ mod tests {
     #[test]
     fn others_are_summed_and_the_own_row_stays_apart() {
         let mut cells = Cells::new(10);
-        assert_eq!(cells.take(ME, &component(2, 1, 5), NOW), Taken::New);
-        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Raised);
-        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Known, "an overlap reads rows again");
-        assert_eq!(cells.take(ME, &component(3, 1, 2), NOW), Taken::Known, "an older one came later");
-        assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(2, 1, 5), NOW), ComponentChange::New);
+        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), ComponentChange::Raised);
+        assert_eq!(
+            cells.take(ME, &component(3, 1, 4), NOW),
+            ComponentChange::Known,
+            "an overlap reads rows again"
+        );
+        assert_eq!(
+            cells.take(ME, &component(3, 1, 2), NOW),
+            ComponentChange::Known,
+            "an older one came later"
+        );
+        assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), ComponentChange::Raised);
         let told = cells.world_cell(&cell(1)).unwrap();
         assert_eq!((told.own, told.others, told.expires), (7, 9, Nanos::from_secs(101)));
         assert_eq!(cells.own(&cell(1)), 7);
@@ -292,12 +300,12 @@ mod tests {
             !cells.is_implausible(ME, &component(1, 1, 161)),
             "the region's own row is what it published"
         );
-        assert_eq!(cells.take(ME, &component(2, 1, 161), NOW), Taken::New);
+        assert_eq!(cells.take(ME, &component(2, 1, 161), NOW), ComponentChange::New);
         assert_eq!(others(&cells), Some(160));
         let larger = Component { limit: 100, ..component(3, 1, 1_600) };
-        assert_eq!(cells.take(ME, &larger, NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &larger, NOW), ComponentChange::Raised);
         assert_eq!(others(&cells), Some(1_761), "the cell has had a limit of 100");
-        assert_eq!(cells.take(ME, &component(1, 1, 5_000), NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(1, 1, 5_000), NOW), ComponentChange::Raised);
         assert_eq!((cells.own(&cell(1)), others(&cells)), (5_000, Some(1_761)));
     }
 
@@ -315,7 +323,7 @@ mod tests {
         assert!(cells.is_lost(&cell(1), 0, lag, later));
         assert_eq!((cells.stored(&cell(1)), cells.own(&cell(1))), (0, 5));
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1)]);
-        assert_eq!(cells.take(ME, &component(1, 1, 5), later), Taken::Known);
+        assert_eq!(cells.take(ME, &component(1, 1, 5), later), ComponentChange::Known);
         assert_eq!(cells.lost().count(), 0, "it was published again");
         cells.reset_stored();
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1), cell(2)]);

@@ -4,7 +4,7 @@ use crate::stats::Counter;
 
 #[derive(Debug, Default)]
 pub struct WorldCounters {
-    /// Cells that this node named in the publish queue, and those that found it full.
+    /// Publish requests that this node enqueued, and those that were rejected because the queue was full.
     pub publish_requests: Counter,
     pub publish_requests_refused: Counter,
     /// Keys that found no room in the index: the others don't hear of them from this node.
@@ -23,7 +23,7 @@ pub struct WorldCounters {
     pub implausible_rows: Counter,
     /// Cells that were forgotten to make room for others.
     pub cells_dropped: Counter,
-    /// Publish requests that the worker had no room for.
+    /// Publish requests that the worker dropped for lack of room.
     pub publish_requests_dropped: Counter,
     /// Rows of the table of counts that were written from the log.
     pub rows_merged: Counter,

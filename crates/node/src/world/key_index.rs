@@ -1,30 +1,30 @@
-//! Which keys count over the world, and how their cells stood when the region was last heard.
+//! The keys that count over the world, and the counts of their cells in the region's last reply.
 //!
-//! A key's state has no room for its limit, for what the world store has of it, or for its name: they are here,
-//! for the keys whose counts the other regions must hear of and for no others. Filled where a key asks, read where
-//! a reply comes and by the tick: never by a decision. Bounded.
+//! A key's state has no room for its limit, for what the world store has of it, or for its name. They are here, for the
+//! keys whose counts other regions need and for no others. Written where a key asks, read where a reply arrives and by
+//! the periodic scan, never by a decision. Bounded.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_core::counts::CellReply;
 use tidegate_core::window::add_count;
-use tidegate_core::world::{Unpublished, WorldPolicy, is_due, spenders};
+use tidegate_core::world::{CellUsage, WorldPolicy, is_due, spenders};
 use tidegate_core::{CellId, Class, Item, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::PublishRequest;
 
-/// Threads that note keys seldom meet.
+/// So many that threads which record keys seldom contend.
 const SHARDS: usize = 64;
-/// A cell that was named isn't named again before this, unless it grew by as much again.
+/// A cell's publish isn't requested again before this, unless the cell grew by as much again.
 const PUBLISH_REQUEST_TTL: Nanos = Nanos::from_secs(1);
-/// A cell whose count stands still for so long has come to rest: its row is made exact with the next look, so that
-/// rows are right within 10 s.
+/// A cell whose count hasn't changed for so long is idle: its row is made exact with the next scan, so that rows are
+/// right within 10 s.
 const IDLE_AFTER: Nanos = Nanos::from_secs(2);
 /// A cell that ended isn't worth a row for less than half of a fortieth of the limit, over all regions: see
 /// `world_credit`.
 const RESIDUE_DIVISOR: u64 = 40;
 
-/// About so many idle keys are named with a look, of very many more: each about once in an hour.
+/// About so many idle keys are published again in one scan, of very many more: each about once in an hour.
 const IDLE_PER_SCAN: usize = 64;
 const IDLE_SCAN_TURN: Nanos = Nanos::from_secs(5);
 const IDLE_SCAN_TURNS_MAX: usize = 720;
@@ -49,11 +49,11 @@ struct KeyEntry {
     current: CellObservation,
     /// The cell before, while it matters: a publish request about it may have been lost.
     previous: CellObservation,
-    /// Nobody needs to look at it after this.
+    /// The entry can be dropped after this.
     expires: Nanos,
-    /// When its count last changed: one that stands still has come to rest.
+    /// When its count last changed; unchanged for [`IDLE_AFTER`] is idle.
     changed_at: Nanos,
-    /// The next reply names the cell whatever has grown.
+    /// The next reply requests a publish however little has grown.
     is_idle: bool,
     requested: [LastRequest; 2],
 }
@@ -65,7 +65,7 @@ struct CellObservation {
     total: u64,
     published: u64,
     used: u64,
-    /// The others have heard of it, or of the one before, and none has counted in either.
+    /// The other regions know the cell, or the one before, and none has counted in either.
     is_alone: bool,
 }
 
@@ -77,12 +77,12 @@ struct LastRequest {
     at: Nanos,
 }
 
-/// A cell and the one before it are named apart: what is named of one must not hide that the other was begun.
+/// A cell and the one before it have slots of their own: a request for one must not hide that the other was begun.
 fn slot_of(sequence: Sequence) -> usize {
     usize::from(sequence.0 % 2 == 1)
 }
 
-/// By what a cell is judged.
+/// The policy and the time by which a cell is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge {
     pub(super) policy: WorldPolicy,
@@ -115,7 +115,7 @@ impl WorldKeyIndex {
         &self.shards[index]
     }
 
-    /// Notes a key, or what its limit is by now. False when there is no room for it.
+    /// Records a key, or its present limit. Returns false when there is no room for it.
     pub(super) fn record(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) -> bool {
         let Item { key, spec, class, .. } = item;
         let is_abuse = *class == Class::Abuse;
@@ -146,12 +146,12 @@ impl WorldKeyIndex {
         true
     }
 
-    /// The limit of a key whose asks keep to the world credit.
+    /// Returns the limit of a key whose asks keep to the world credit.
     pub(super) fn abuse_limit(&self, key: KeyId) -> Option<Spec> {
         self.shard(key).lock().get(&key).filter(|entry| entry.is_abuse).map(|entry| entry.spec)
     }
 
-    /// What of a reply the others should hear of.
+    /// Updates a key from a reply, and calls `due` for each cell that must be published.
     pub(super) fn receive(
         &self,
         key: KeyId,
@@ -191,8 +191,8 @@ impl WorldKeyIndex {
         }
     }
 
-    /// Looks at every key once: which of them should be synced, so that their replies say whether the others
-    /// must hear of them; forgets what is over.
+    /// Scans every key. Returns those that should be synced, so that their replies show whether they must be published.
+    /// Drops entries that expired.
     pub(super) fn scan(&self, judge: Judge) -> Vec<KeyId> {
         let mut keys = Vec::new();
         for shard in &self.shards {
@@ -206,9 +206,9 @@ impl WorldKeyIndex {
         keys
     }
 
-    /// Some of the cells that are published, and idle: named once more, in turns, so that a worker that took over from
-    /// another one finds out what the store lost meanwhile. Those that grow are published anyway. All nodes name the
-    /// same keys at about the same time, so that the publish queue has them once.
+    /// Returns publish requests for some of the cells that are published and idle, in turns, so that a worker that took
+    /// over from another one detects what the store lost meanwhile. Cells that grow are published anyway. All nodes
+    /// request the same keys at about the same time, so that the publish queue has them once.
     pub(super) fn idle_requests(&self, now: Nanos) -> Vec<PublishRequest> {
         let turns = (self.len() / IDLE_PER_SCAN).clamp(1, IDLE_SCAN_TURNS_MAX) as u128;
         // By chance, so that looks of any interval come upon all of them.
@@ -224,7 +224,7 @@ impl WorldKeyIndex {
         requests
     }
 
-    /// Everything that the others haven't heard of, however little.
+    /// Returns publish requests for everything that is unpublished, however little.
     pub(super) fn unpublished_requests(&self, now: Nanos) -> Vec<PublishRequest> {
         let mut requests = Vec::new();
         for shard in &self.shards {
@@ -244,7 +244,7 @@ impl WorldKeyIndex {
 }
 
 impl KeyEntry {
-    /// How much of the limit is used, by all regions: what still weighs of the previous cell included.
+    /// Returns how much of the limit all regions use, with the weighted rest of the previous cell.
     fn used(&self, update: &CellUpdate, now: Nanos) -> u64 {
         let in_use = |cell: CellReply| add_count(cell.total, cell.world);
         let faded = match (self.spec, update.previous) {
@@ -258,17 +258,17 @@ impl KeyEntry {
         add_count(in_use(update.current), faded)
     }
 
-    fn unpublished(&self, observed: &CellObservation) -> Unpublished {
+    fn unpublished(&self, observed: &CellObservation) -> CellUsage {
         let CellObservation { total, published, used, .. } = *observed;
-        Unpublished { limit: self.spec.shown_limit(), used, total, published }
+        CellUsage { limit: self.spec.shown_limit(), used, total, published }
     }
 
-    /// How a cell was named last, if it was.
+    /// Returns the last publish request of a cell, if there was one.
     fn last_request(&self, sequence: Sequence) -> Option<LastRequest> {
         Some(self.requested[slot_of(sequence)]).filter(|last| last.sequence == sequence)
     }
 
-    /// Due, and not named just now.
+    /// Returns whether the cell is due and wasn't requested just now.
     fn is_unpublished(&self, observed: &CellObservation, judge: Judge) -> bool {
         let last = self
             .last_request(observed.sequence)
@@ -278,7 +278,7 @@ impl KeyEntry {
         is_due(judge.policy, &self.unpublished(&CellObservation { published, ..*observed }), regions)
     }
 
-    /// It has ended, and what grew since it was last published is worth a row.
+    /// Returns whether the cell has ended, and its growth since the last publish is worth a row.
     fn is_residue(&self, observed: &CellObservation, judge: Judge) -> bool {
         let growth = observed.total.saturating_sub(observed.published);
         let was_named = self.last_request(observed.sequence).is_some_and(|last| {
@@ -299,12 +299,12 @@ impl KeyEntry {
         }
     }
 
-    /// It has ended, and nobody has counted in the next one.
+    /// Returns whether the cell has ended, and nobody has counted in the next one.
     fn is_late(&self, observed: &CellObservation, judge: Judge) -> bool {
         self.end_of(observed.sequence).is_some_and(|end| end <= judge.now) && self.is_residue(observed, judge)
     }
 
-    /// When a cell ends; `None` when it isn't known.
+    /// Returns when a cell ends; `None` when that isn't known.
     fn end_of(&self, sequence: Sequence) -> Option<Nanos> {
         match self.spec {
             Spec::Sliding { period, .. } | Spec::Fixed { period, .. } => Some(period.cell(sequence).end),
@@ -316,8 +316,8 @@ impl KeyEntry {
     fn is_due_on_scan(&mut self, judge: Judge) -> bool {
         let observed = self.current;
         let stands_still = judge.now.minus(self.changed_at) >= IDLE_AFTER;
-        // Once begun, the row of a cell that has come to rest is made exact. Whether it was, the last reply may have
-        // come too early to say.
+        // Once begun, the row of an idle cell is made exact. The last reply may have arrived too early to show whether
+        // it was.
         let is_begun = observed.published > 0 || self.last_request(observed.sequence).is_some();
         let is_resting = stands_still && is_begun && observed.total > observed.published;
         let is_resting = is_resting && judge.policy == WorldPolicy::Headroom;

@@ -20,14 +20,14 @@ use super::WorldCounters;
 use super::cells::Cells;
 use super::pace::Pace;
 use loss::LossCheck;
-use publish::Publishing;
+use publish::PublishState;
 use region_status::RegionStatus;
 use std::collections::BTreeSet;
 use tidegate_core::{CellId, Nanos};
 use tidegate_origin::{
     Breaker, BreakerState, KeyError, LeaderStatus, OriginError, OriginId, PublishRequest, Reset, WorldCell,
 };
-use tidegate_world::{Cursor, Joining, Membership, OwnerId, PublishPolicy};
+use tidegate_world::{Cursor, JoinRequest, Membership, OwnerId, PublishPolicy};
 
 /// How often the publish queue is looked into.
 const DEQUEUE_EVERY: Nanos = Nanos::from_millis(20);
@@ -94,7 +94,7 @@ pub struct WorldWorker {
     /// The next import begins behind the last page, not at an overlap.
     has_more: bool,
     overlap_at: Nanos,
-    publishing: Publishing,
+    publishing: PublishState,
     cells: Cells,
     loss: LossCheck,
     /// Cells that the origin is to be told of, and those that it is being told of.
@@ -127,7 +127,7 @@ impl WorldWorker {
             cursor: Cursor::default(),
             has_more: false,
             overlap_at: now,
-            publishing: Publishing::default(),
+            publishing: PublishState::default(),
             cells: Cells::new(CELLS_MAX),
             loss: LossCheck::default(),
             unwritten: BTreeSet::new(),
@@ -292,7 +292,7 @@ impl WorldWorker {
     }
 
     /// What says that the region is gone for good; `None` when its counts outlive this process.
-    pub fn leaving(&self) -> Option<Joining> {
+    pub fn leaving(&self) -> Option<JoinRequest> {
         let origin = self.origin.filter(|_| self.options.is_alone)?;
         Some(self.joining(origin, true))
     }
@@ -313,9 +313,9 @@ impl WorldWorker {
         self.quotas_by = version;
     }
 
-    fn joining(&self, origin: OriginId, leaves: bool) -> Joining {
+    fn joining(&self, origin: OriginId, leaves: bool) -> JoinRequest {
         let version = self.status.joined.as_ref().map_or(0, |joined| joined.membership.version);
-        Joining {
+        JoinRequest {
             region: self.options.region.clone(),
             origin: origin.id,
             fingerprint: self.options.fingerprint,

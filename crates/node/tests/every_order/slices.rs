@@ -12,10 +12,10 @@ use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Class, KeyId, Nanos, Rate, Spec};
 use tidegate_node::quota::{QuotaWorker, Quotas};
-use tidegate_origin::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use tidegate_origin::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use tidegate_world::{
-    Acknowledgement, Demand, Granted, Joining, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
-    SLICE_LEASE, Term, WorldStore,
+    Acknowledgement, Demand, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, RECONCILER, SLICE_LEASE,
+    SliceGrants, Term, WorldStore,
 };
 
 const LIMIT: u64 = 100;
@@ -48,7 +48,7 @@ struct Region {
 #[derive(Clone, Debug)]
 enum Message {
     Acknowledge { region: usize, said: Acknowledgement },
-    Grant(Granted),
+    Grant(SliceGrants),
 }
 
 #[derive(Clone)]
@@ -138,7 +138,8 @@ impl Slices {
             let next =
                 Reconciler::default().reconcile(&survey).granted.and_then(|granted| granted.membership);
             if next.is_some() {
-                let granted = Granted { revision: survey.revision, membership: next, ..Granted::default() };
+                let granted =
+                    SliceGrants { revision: survey.revision, membership: next, ..SliceGrants::default() };
                 slices.world.grant(term, &granted).unwrap();
             }
         }
@@ -168,10 +169,10 @@ impl Slices {
         let region = &mut self.regions[index];
         let report = region.quotas(before).report(1, before);
         let report = QuotaReport { offered: Vec::new(), ..report };
-        let gathered = QuotaGathered { now: before, lost_data_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaReports { now: before, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = region.worker.gathered(&gathered);
         self.now = before.plus(READ_TAKES);
-        let joining = Joining {
+        let joining = JoinRequest {
             region: format!("region-{index}"),
             origin: [1, 2][index],
             fingerprint: 1,

@@ -8,7 +8,7 @@ use tidegate_core::{Burst, Decision, KeyId, Nanos, Rate, Spec, Verdict};
 use tidegate_node::quota::{DemandSample, QuotaWorker, Quotas};
 use tidegate_origin::OriginStore as Origin;
 use tidegate_world::{
-    Acknowledgement, Demand, Joined, Joining, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
+    Acknowledgement, Demand, JoinReply, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
     SLICE_LEASE, Slices, Term, WorldStore as World,
 };
 
@@ -288,15 +288,16 @@ impl Model {
         region: usize,
         applied: u64,
         leaves: bool,
-        done: impl FnOnce(&mut Model, Option<Joined>) + 'static,
+        done: impl FnOnce(&mut Model, Option<JoinReply>) + 'static,
     ) {
         let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let name = format!("region-{region}");
         let origin = u64::try_from(region).expect("some regions");
-        let joining = Joining { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };
+        let joining = JoinRequest { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };
         let act = move |model: &mut Model| {
             // Who has left comes no more, not even late.
-            let joining = Joining { leaves: joining.leaves || !model.is_there(region), ..joining.clone() };
+            let joining =
+                JoinRequest { leaves: joining.leaves || !model.is_there(region), ..joining.clone() };
             let now = model.world_now();
             model.world.join(&joining, now).expect("a good name and one secret")
         };
@@ -335,7 +336,7 @@ impl Model {
         &mut self,
         region: usize,
         worker: usize,
-        joined: Joined,
+        joined: JoinReply,
         (before, began): (Nanos, u64),
         said: Option<Acknowledgement>,
     ) {

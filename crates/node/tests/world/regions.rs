@@ -7,16 +7,18 @@ use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
     Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period,
 };
-use tidegate_node::region::{Effects, Outgoing, RegionOptions};
+use tidegate_node::region::{Effects, OutgoingExchange, RegionOptions};
 use tidegate_node::world::{Step, StepResult, WorkerOptions, WorldCounters, WorldWorker};
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
 use tidegate_origin::{Acceptance, Expiry, ResetNews};
 use tidegate_origin::{
     Exchange, Grant, Heartbeat, LeaderCandidate, LeaderRequest, OriginId, OriginStore, PublishRequest, Reset,
     ShardId,
 };
 use tidegate_rules::RuleSet;
-use tidegate_world::{Merged, PublishPolicy, WorldError};
+use tidegate_world::{MergeReport, PublishPolicy, WorldError};
 
 /// In the middle of a cell of five minutes.
 pub(crate) const START: Nanos = Nanos::from_secs(1_800_000_060);
@@ -124,8 +126,8 @@ impl Region {
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
         let moment = Moment::at(now);
         let asking = match self.engine.decide(&rules, &request, moment).unwrap() {
-            Decided::Answer(answer) => return answer.allowed,
-            Decided::Ask(asking) => asking,
+            DecideOutcome::Answer(answer) => return answer.allowed,
+            DecideOutcome::Ask(asking) => asking,
         };
         let (applied, hear) = mpsc::channel();
         let wake = Box::new(move |outcomes| drop(applied.send(outcomes)));
@@ -237,14 +239,14 @@ impl Region {
 /// Brings calls to the origin and their answers back; what they cause too.
 fn carry(engine: &Engine, origin: &mut OriginStore, effects: Effects, moment: Moment) {
     let sharing = engine.shared().unwrap();
-    let mut calls: Vec<Outgoing> = wake(effects);
+    let mut calls: Vec<OutgoingExchange> = wake(effects);
     while let Some(call) = calls.pop() {
         let answer = origin.exchange(&call.exchange, moment.now);
         calls.extend(wake(sharing.region.replied(&sharing.table, call, Ok(answer), moment, &|_| SHARD)));
     }
 }
 
-fn wake(effects: Effects) -> Vec<Outgoing> {
+fn wake(effects: Effects) -> Vec<OutgoingExchange> {
     effects.finished.into_iter().for_each(|(wake, outcomes)| wake(outcomes));
     effects.send
 }
@@ -358,7 +360,7 @@ fn perform(
         Step::Check(owner, cells) => {
             StepResult::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
         }
-        Step::Merge => StepResult::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
+        Step::Merge => StepResult::Merged(if is_up { Ok(MergeReport::default()) } else { Err(gone()) }),
         Step::Delete => StepResult::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
         Step::DequeuePublishRequests { most } => {
             StepResult::PublishRequests(Ok(origin.dequeue_publish_requests(most)))

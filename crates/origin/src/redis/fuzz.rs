@@ -4,7 +4,7 @@ use super::wire::{Answers, Value};
 use super::{cluster, script};
 use crate::{Exchange, Grant, Heartbeat, RedisUrl};
 use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
@@ -67,8 +67,14 @@ fn exchange() -> Exchange {
         fading: None,
     };
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap_or_else(|_| unreachable!("7 a second is a rate"));
-    let gcra =
-        GcraSync { cumulative: 7, acked: 6, sent: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
+    let gcra = GcraSync {
+        cumulative: 7,
+        acked: 6,
+        sent: 6,
+        oldest: Nanos::new(1),
+        busy: BusyPeriod::default(),
+        rate,
+    };
     let sync = |number, counts| KeySync {
         key: KeyId::from_hash(number),
         epoch: 1,

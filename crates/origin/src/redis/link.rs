@@ -3,7 +3,7 @@
 //! `connection.rs` does the work. What is added here is the end of connections over which nothing comes any
 //! more.
 
-use super::connection::{Connection, Failed};
+use super::connection::{CallFailure, Connection};
 use super::deadline::Deadline;
 use super::dial::Connected;
 use super::wire::{Commands, Value};
@@ -61,9 +61,9 @@ impl Link {
                 self.answered(&answers);
                 Ok(answers)
             }
-            Err(Failed::Lost(cause)) => Err(OriginError::Unreachable { cause }),
-            Err(Failed::Nonsense(what)) => Err(OriginError::Nonsense { what }),
-            Err(Failed::TimeIsOver) => {
+            Err(CallFailure::Lost(cause)) => Err(OriginError::Unreachable { cause }),
+            Err(CallFailure::Nonsense(what)) => Err(OriginError::Nonsense { what }),
+            Err(CallFailure::TimeIsOver) => {
                 self.timed_out(deadline, received_bytes);
                 Err(deadline.missed())
             }

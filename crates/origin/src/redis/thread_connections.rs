@@ -28,13 +28,13 @@ pub(super) struct ThreadConnections {
 /// One thread's connection to a server.
 #[derive(Debug, Default)]
 struct ThreadConnection {
-    open: ArcSwapOption<Open>,
+    open: ArcSwapOption<OpenConnection>,
     /// A task opens it or holds it open.
     has_task: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     link: Arc<Link>,
     /// The main connection that it was opened beside.
     beside: Arc<Link>,
@@ -95,7 +95,7 @@ async fn connect_and_hold(
         return tokio::time::sleep(PAUSE).await;
     };
     let link = Arc::new(Link::new(&connected));
-    connection.open.store(Some(Arc::new(Open { link: link.clone(), beside: beside.clone() })));
+    connection.open.store(Some(Arc::new(OpenConnection { link: link.clone(), beside: beside.clone() })));
     tokio::select! {
         () = connected.driver => {}
         () = link.is_condemned() => {}

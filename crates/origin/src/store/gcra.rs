@@ -1,12 +1,12 @@
 //! GCRA in the store: one arrival time for all nodes, charged by the scheme of `tidegate_core::gcra_sync`.
 
-use super::grant_request::Allotted;
+use super::grant_request::Allotment;
 use super::holds::Holds;
 use super::resolution::{micros_floor, units_ahead};
 use super::{Occasion, OriginStore};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, KeySync};
-use tidegate_core::gcra_sync::{BurstMemory, Busy, GcraSync, OriginGcra};
+use tidegate_core::gcra_sync::{BurstMemory, BusyPeriod, GcraSync, OriginGcra};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate};
@@ -18,8 +18,8 @@ const GCRA_STATE_MARGIN: Nanos = Nanos::from_secs(15);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct GcraState {
-    pub(super) busy: Busy,
-    before: Busy,
+    pub(super) busy: BusyPeriod,
+    before: BusyPeriod,
     bursts: BurstMemory,
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
@@ -99,19 +99,25 @@ impl OriginStore {
         rate: Rate,
         burst: u64,
         occasion: Occasion,
-    ) -> Allotted {
+    ) -> Allotment {
         let Some(state) = self.gcras.get(&(sync.key, sync.epoch)) else {
-            return Allotted::nothing(&sync.request);
+            return Allotment::nothing(&sync.request);
         };
         let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
         let reserved = state.holds.amount(occasion.present);
-        Allotted::of(&sync.request, units_ahead(rate), |units, ahead| {
+        Allotment::of(&sync.request, units_ahead(rate), |units, ahead| {
             let limit = burst.saturating_add(ahead).min(NUMBER_MAX);
             origin.fits(rate, limit, units.saturating_add(reserved), occasion.now)
         })
     }
 
-    pub(super) fn grant_gcra(&mut self, sync: &KeySync, rate: Rate, allotted: &Allotted, occasion: Occasion) {
+    pub(super) fn grant_gcra(
+        &mut self,
+        sync: &KeySync,
+        rate: Rate,
+        allotted: &Allotment,
+        occasion: Occasion,
+    ) {
         let id = (sync.key, sync.epoch);
         let state = self.gcras.entry(id);
         let taken = allotted.taken(&sync.request);
@@ -156,7 +162,7 @@ impl OriginStore {
 
     pub(super) fn read_gcra(&self, key: KeyId, epoch: u16, node: NodeId) -> CountReply {
         let Some(state) = self.gcras.get(&(key, epoch)) else {
-            return CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 0 };
+            return CountReply::Gcra { busy: BusyPeriod::default(), stored: 0, owners: 0 };
         };
         let OriginGcra { busy, stored, .. } = state.of(node);
         let owners = u32::try_from(state.components.len()).unwrap_or(u32::MAX);

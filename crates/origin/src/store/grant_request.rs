@@ -7,7 +7,7 @@ use tidegate_core::exchange::GrantRequest;
 use tidegate_core::limit::NUMBER_MAX;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Allotted {
+pub(super) struct Allotment {
     pub(super) granted: SmallVec<[bool; 4]>,
     /// The granted asks together; held back instead when the sync reserves.
     pub(super) spent: u64,
@@ -16,16 +16,16 @@ pub(super) struct Allotted {
     pub(super) refused: Option<u64>,
 }
 
-impl Allotted {
+impl Allotment {
     pub(super) fn nothing(wants: &GrantRequest) -> Self {
-        Allotted { granted: SmallVec::from_elem(false, wants.asks.len()), spent: 0, drawn: 0, refused: None }
+        Allotment { granted: SmallVec::from_elem(false, wants.asks.len()), spent: 0, drawn: 0, refused: None }
     }
 
     /// `fits(units, ahead)`: whether so many more fit when the limit reaches `ahead` further.
     pub(super) fn of(wants: &GrantRequest, ahead: u64, fits: impl Fn(u64, u64) -> bool) -> Self {
         // A lease is of what is there.
         let ahead = if wants.draw && wants.lease.is_none() && fits(1, 0) { ahead } else { 0 };
-        let mut allotted = Allotted { granted: SmallVec::new(), spent: 0, drawn: 0, refused: None };
+        let mut allotted = Allotment { granted: SmallVec::new(), spent: 0, drawn: 0, refused: None };
         for ask in wants.asks.iter().map(|ask| (*ask).min(NUMBER_MAX)) {
             let spent = allotted.spent.saturating_add(ask);
             let is_granted = fits(spent, ahead);
@@ -47,7 +47,7 @@ impl Allotted {
     /// Nothing is granted after all: what waits can only pass as a whole.
     pub(super) fn cancel(&mut self, wants: &GrantRequest) {
         let asked = wants.asks.iter().fold(0_u64, |sum, ask| sum.saturating_add(*ask).min(NUMBER_MAX));
-        *self = Allotted { refused: (!wants.asks.is_empty()).then_some(asked), ..Allotted::nothing(wants) };
+        *self = Allotment { refused: (!wants.asks.is_empty()).then_some(asked), ..Allotment::nothing(wants) };
     }
 
     /// What counts at once.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_large_refused_ask_does_not_block_a_smaller_one_behind_it() {
-        let allotted = Allotted::of(&wants(&[3, 9, 5, 4], false), 0, |units, _| units <= 8);
+        let allotted = Allotment::of(&wants(&[3, 9, 5, 4], false), 0, |units, _| units <= 8);
         assert_eq!(allotted.granted.as_slice(), [true, false, true, false]);
         assert_eq!((allotted.spent, allotted.refused), (8, Some(9)));
     }
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn a_draw_takes_what_is_left_and_at_most_so_much() {
         let fits = |units, ahead| units <= 8 + ahead;
-        let draw = |asks: &[u64]| Allotted::of(&wants(asks, true), 5, fits);
+        let draw = |asks: &[u64]| Allotment::of(&wants(asks, true), 5, fits);
         assert_eq!((draw(&[2]).drawn, draw(&[10]).drawn, draw(&[13]).drawn), (5, 3, 0));
-        let full = Allotted::of(&wants(&[1], true), 5, |units, ahead| units + 8 <= 8 + ahead);
+        let full = Allotment::of(&wants(&[1], true), 5, |units, ahead| units + 8 <= 8 + ahead);
         assert_eq!((full.drawn, full.refused), (0, Some(1)), "a key without room gives nothing in advance");
     }
 
@@ -101,7 +101,7 @@ mod tests {
     fn a_lease_is_what_was_wished_for_and_at_most_a_part_of_what_the_asks_leave() {
         let lease = |asks: &[u64], most, parts| {
             let lease = Some(LeaseRequest { most, parts: NonZeroU32::new(parts).unwrap() });
-            Allotted::of(&GrantRequest { lease, ..wants(asks, true) }, 5, |units, ahead| units <= 30 + ahead)
+            Allotment::of(&GrantRequest { lease, ..wants(asks, true) }, 5, |units, ahead| units <= 30 + ahead)
                 .drawn
         };
         assert_eq!((lease(&[], 7, 3), lease(&[], 100, 3), lease(&[15, 40], 100, 3)), (7, 10, 5));

@@ -7,7 +7,7 @@ use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hot {
+pub(super) struct HotKeyTable {
     /// What each node said last, and when.
     reports: BTreeMap<NodeId, (Nanos, HotReport)>,
     news: Option<HotNews>,

@@ -1,7 +1,7 @@
 //! Which nodes live, and whether they hash their keys with the same secret.
 
 use super::resolution::{from_micros, micros_ceil};
-use crate::{Acceptance, Alive, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition};
+use crate::{Acceptance, Heartbeat, HeartbeatReply, OriginError, Reset, ResetLog, ResetNews, ResetPosition};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -41,7 +41,11 @@ pub(crate) const REFUSED_BEFORE: &str = "the store lost its data, and this node 
     store over; restart the node if its secret is the right one now";
 
 impl Nodes {
-    pub(super) fn beat(&mut self, heartbeat: &Heartbeat, present: Nanos) -> Result<Alive, OriginError> {
+    pub(super) fn beat(
+        &mut self,
+        heartbeat: &Heartbeat,
+        present: Nanos,
+    ) -> Result<HeartbeatReply, OriginError> {
         let Heartbeat { node, fingerprint, alive_for, leaves, applied, acceptance } = *heartbeat;
         let theirs = self.secret.filter(|secret| secret.expires > present);
         let weight = acceptance.weight();
@@ -67,7 +71,7 @@ impl Nodes {
             self.alive_until.insert(node, present.plus(from_micros(micros_ceil(alive_for))));
         }
         let nodes = u32::try_from(self.alive_until.len()).unwrap_or(u32::MAX);
-        Ok(Alive { nodes, now: present, world: None, keeps_no_records: false })
+        Ok(HeartbeatReply { nodes, now: present, world: None, keeps_no_records: false })
     }
 
     /// Returns the lowest version of the membership that a live node applies; 0 when there is none.

@@ -1,6 +1,6 @@
 //! What nodes and their world worker say to each other about quotas, kept until the other one comes by.
 
-use crate::{QuotaGathered, QuotaNews, QuotaReply, QuotaReport};
+use crate::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -34,10 +34,10 @@ impl Quotas {
         QuotaReply { now: present, news, is_behind }
     }
 
-    pub(super) fn gather(&mut self, silent_for: Nanos, present: Nanos) -> QuotaGathered {
+    pub(super) fn gather(&mut self, silent_for: Nanos, present: Nanos) -> QuotaReports {
         self.reports.retain(|_, (said, _)| said.plus(silent_for) >= present);
         let reports = self.reports.values().map(|(_, report)| report.clone()).collect();
-        QuotaGathered { now: present, lost_data_at: self.lost_data_at.unwrap_or(Nanos::ZERO), reports }
+        QuotaReports { now: present, lost_data_at: self.lost_data_at.unwrap_or(Nanos::ZERO), reports }
     }
 
     pub(super) fn publish(&mut self, news: &QuotaNews) {

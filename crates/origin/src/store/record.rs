@@ -3,7 +3,7 @@
 use super::OriginStore;
 use super::resolution::{from_micros, micros_ceil};
 use crate::owners::RememberedNodes;
-use crate::record::{Incarnation, PULSE_RETENTION, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
+use crate::record::{Incarnation, PULSE_RETENTION, Pulse, PulseReply, RECOVERY_MAX, RECOVERY_MIN};
 use crate::record::{RecordReading, ShardRecord};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
@@ -52,7 +52,7 @@ impl Record {
         RememberedNodes { live, nodes: self.members.keys().copied().collect() }
     }
 
-    fn pulse(&mut self, pulse: &Pulse, present: Nanos) -> Pulsed {
+    fn pulse(&mut self, pulse: &Pulse, present: Nanos) -> PulseReply {
         let member = self.members.get(&pulse.node);
         // A node that knows an earlier incarnation has missed a loss that others noticed.
         let is_same = self.stored.is_none_or(|stored| pulse.known == Some(stored.incarnation));
@@ -83,7 +83,7 @@ impl Record {
             }
         }
         self.stored = Some(record);
-        Pulsed { record: record.shown(), unconfirmed, now: present, eviction: None }
+        PulseReply { record: record.shown(), unconfirmed, now: present, eviction: None }
     }
 }
 
@@ -95,7 +95,7 @@ impl StoredRecord {
 
 impl OriginStore {
     /// Counts a node as alive on this shard, and returns which data the shard holds.
-    pub fn pulse(&mut self, pulse: &Pulse, now: Nanos) -> Pulsed {
+    pub fn pulse(&mut self, pulse: &Pulse, now: Nanos) -> PulseReply {
         let present = self.wake(now);
         self.record.pulse(pulse, present)
     }
@@ -136,7 +136,7 @@ mod tests {
         NOW.plus(Nanos::from_millis(millis))
     }
 
-    fn is_recovering(pulsed: &Pulsed) -> bool {
+    fn is_recovering(pulsed: &PulseReply) -> bool {
         pulsed.record.is_recovering
     }
 

@@ -3,7 +3,7 @@
 use super::OriginStore;
 use crate::{Exchange, Expiry, Grant};
 use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
@@ -18,7 +18,7 @@ fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
 fn gcra(key: u128) -> KeySync {
     let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
     let gcra =
-        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: BusyPeriod::default(), rate };
     sync(key, CountSync::Gcra { sync: gcra, burst: 100 })
 }
 

@@ -3,7 +3,7 @@
 //! Everything in whole microseconds and exact: `used = current + floor(previous × rest / period)`. Nothing is
 //! created for a key that only looks back at a cell that was never counted in.
 
-use super::grant_request::Allotted;
+use super::grant_request::Allotment;
 use super::holds::Holds;
 use super::resolution::{FadingMicros, from_micros, micros_floor, sequence_before};
 use super::{Occasion, OriginStore};
@@ -119,10 +119,10 @@ impl OriginStore {
         sync: &KeySync,
         window: &WindowSync,
         occasion: Occasion,
-    ) -> Allotted {
+    ) -> Allotment {
         let weighed = self.evaluation(sync, window, occasion);
         let first = sync.request.asks.first().map_or(0, |ask| (*ask).min(NUMBER_MAX));
-        Allotted::of(&sync.request, weighed.ahead(), |units, ahead| {
+        Allotment::of(&sync.request, weighed.ahead(), |units, ahead| {
             weighed.fits(units, ahead) && weighed.keeps_to_credit(units, first)
         })
     }
@@ -131,7 +131,7 @@ impl OriginStore {
         &mut self,
         sync: &KeySync,
         window: &WindowSync,
-        allotted: &Allotted,
+        allotted: &Allotment,
         occasion: Occasion,
     ) {
         let [current_id, _] = ids(sync.key, sync.epoch, window);

@@ -1,5 +1,5 @@
-//! What nodes and their world worker leave with the store for each other: who works, which store this is, the
-//! publish queue, and how the world stands. The scripts in `redis/world` do the same.
+//! What nodes and their world worker share by way of the store: the leader, the origin's id, the publish queue, and
+//! the world's view. The scripts in `redis/world` do the same.
 
 use super::OriginStore;
 use super::resolution::micros_floor;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, WorldView};
 
-/// Nodes name what wasn't taken again with their next look.
+/// What finds no room is enqueued again by the nodes' next scan.
 const PUBLISH_QUEUE_MAX: usize = 20_000;
-/// While no worker reaches the world store, what it last said is the best guess.
+/// While no worker reaches the world store, the last view is the best guess.
 const WORLD_VIEW_TTL: Nanos = Nanos::from_secs(7 * 86_400);
 
 /// What a region's nodes share to coordinate: the leader, the origin's id, the publish queue and the world's view.
@@ -20,9 +20,9 @@ const WORLD_VIEW_TTL: Nanos = Nanos::from_secs(7 * 86_400);
 pub(super) struct CoordinationStore {
     worker: Option<(NodeId, Nanos)>,
     origin: Option<OriginId>,
-    /// Publish requests by when they came, and then by their cell.
+    /// By the time of arrival, and then by cell.
     queue: BTreeMap<(u64, CellId), PublishRequest>,
-    /// When each cell's publish request came.
+    /// When each cell's publish request arrived.
     enqueued_at: BTreeMap<CellId, u64>,
     view: Option<(WorldView, Nanos)>,
 }

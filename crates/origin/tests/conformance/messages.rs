@@ -4,7 +4,7 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{
     CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, WindowSync,
 };
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
 pub(crate) const SEQUENCE: Sequence = Sequence(1_000);
@@ -42,7 +42,7 @@ pub(crate) fn sliding(number: u64, limit: u64, now: Nanos, fading: Fading) -> Ke
 /// A GCRA key of a node that has admitted nothing yet.
 pub(crate) fn gcra(number: u64, rate: Rate, burst: u64) -> KeySync {
     let sync_of_node =
-        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: BusyPeriod::default(), rate };
     sync(number, CountSync::Gcra { sync: sync_of_node, burst })
 }
 
@@ -128,7 +128,7 @@ pub(crate) trait ReplyFields {
     fn cell(&self) -> CellReply;
     fn previous(&self) -> CellReply;
     fn owners(&self) -> u32;
-    fn busy(&self) -> Busy;
+    fn busy(&self) -> BusyPeriod;
     /// The node's own component, of a window or a GCRA key.
     fn own(&self) -> u64;
 }
@@ -149,7 +149,7 @@ impl ReplyFields for KeyReply {
         owners
     }
 
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> BusyPeriod {
         let CountReply::Gcra { busy, .. } = self.counts else { panic!("{self:?}") };
         busy
     }

@@ -6,7 +6,7 @@ use crate::messages::{
 use crate::region::{Region, stem};
 use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Expiry, Grant, Heartbeat, KeyError, OriginError};
 use tidegate_testkit::RespValue;
@@ -166,5 +166,5 @@ async fn a_busy_period_before_that_ends_within_this_one_is_no_longer_known() {
     let (from, to) = (shown(start), shown(since.plus(seconds(1))));
     region.server().demand(&["HSET", &name, "d", &from, "e", &to]).await;
     let busy = region.sync(2, told(2, start)).await.busy();
-    assert_eq!(busy, Busy { tat: since.plus(millis(300)), since }, "the idle second pays");
+    assert_eq!(busy, BusyPeriod { tat: since.plus(millis(300)), since }, "the idle second pays");
 }

@@ -5,14 +5,14 @@ use crate::region::Region;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::slice::Lease;
 use tidegate_core::{Burst, KeyId, Nanos, Rate, SliceSize, Spec};
-use tidegate_origin::{Offered, QuotaNews, QuotaReport, Share, SliceReport};
+use tidegate_origin::{OfferedDemand, QuotaNews, QuotaReport, Share, SliceReport};
 
 const LONG: Nanos = Nanos::from_secs(60);
 
 fn report(node: u64, applied: u64, keys: u64) -> QuotaReport {
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap();
     let spec = Spec::Gcra { rate, burst: Burst::new(9).unwrap() };
-    let offered = (0..keys).map(|key| Offered {
+    let offered = (0..keys).map(|key| OfferedDemand {
         key: KeyId::from_hash(u128::from(key) << 64 | 5),
         spec,
         is_abuse: key % 2 == 1,

@@ -10,10 +10,10 @@ use std::num::NonZeroU32;
 use tidegate_core::exchange::{
     CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, LeaseRequest,
 };
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, OriginStore, WorldCell};
+use tidegate_origin::{Exchange, ExchangeReply, Expiry, Grant, OriginStore, WorldCell};
 
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
@@ -122,7 +122,7 @@ impl Run {
                 (sync.cumulative, sync.acked, sync.sent) = (self.amount(), self.amount(), self.amount());
                 sync.oldest = self.instant();
                 if self.random.one_in(3) {
-                    sync.busy = Busy { tat: self.instant(), since: self.instant() };
+                    sync.busy = BusyPeriod { tat: self.instant(), since: self.instant() };
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Run {
         match &mut sync.counts {
             CountSync::Window(window) => (window.current.component, window.current.acked) = (0, 0),
             CountSync::Gcra { sync, .. } => {
-                (sync.cumulative, sync.acked, sync.sent, sync.busy) = (0, 0, 0, Busy::default());
+                (sync.cumulative, sync.acked, sync.sent, sync.busy) = (0, 0, 0, BusyPeriod::default());
             }
         }
     }
@@ -218,7 +218,7 @@ fn is_alike(ours: &KeyReply, theirs: &KeyReply, start: Nanos) -> bool {
     alike && ours == *theirs
 }
 
-fn are_alike(ours: &Exchanged, theirs: &Exchanged, start: Nanos) -> bool {
+fn are_alike(ours: &ExchangeReply, theirs: &ExchangeReply, start: Nanos) -> bool {
     let mut pairs = ours.replies.iter().zip(&theirs.replies);
     pairs.all(|(ours, theirs)| match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => is_alike(ours, theirs, start),

@@ -14,7 +14,7 @@ use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
 use crate::parse::tree::{SourcePosition, Value};
 use crate::parse::{Syntax, read_files, refuse_file, says_nothing};
-use crate::rule::Declared;
+use crate::rule::Declaration;
 use crate::source::Source;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(crate) fn read_domains(sources: &[&Source], options: &EnvoyOptions<'_>) -> R
 struct Draft<'o> {
     options: &'o EnvoyOptions<'o>,
     domains: Vec<Domain>,
-    places: HashMap<Box<str>, Declared>,
+    places: HashMap<Box<str>, Declaration>,
     read: ReadSoFar,
 }
 
@@ -135,7 +135,7 @@ impl Draft<'_> {
             at.refuse_at(problems, place, Some("domain"), refusal);
             return;
         }
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.places.insert(name.into(), declared);
     }
 }

@@ -23,7 +23,7 @@ use crate::form::Forms;
 use crate::identifier::KeyPart;
 use crate::overrides::Collected;
 use crate::place::PlaceBy;
-use crate::rule::{Declared, Mode, Rule, Scope};
+use crate::rule::{Declaration, Mode, Rule, Scope};
 use crate::set::Namespace;
 use crate::snapshot::LookupSeed;
 use crate::source::Source;
@@ -114,7 +114,7 @@ struct DraftNamespace {
     /// Known when all documents are read.
     forms: Arc<Forms>,
     rules: Vec<Rule>,
-    slots: HashMap<Box<str>, (Slot, Declared)>,
+    slots: HashMap<Box<str>, (Slot, Declaration)>,
     /// Rules without a condition: every request of the namespace meets all of them.
     unconditional: usize,
     /// What a request may cost.
@@ -318,7 +318,7 @@ impl DraftNamespace {
                 Slot::Read(self.rules.len() - 1)
             }
         };
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.slots.insert(name.into(), (slot, declared));
     }
 

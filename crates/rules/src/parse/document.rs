@@ -10,7 +10,7 @@ use super::normalize::{DeclaredForms, read_normalize};
 use super::tree::Value;
 use super::value;
 use crate::error::{Problems, Refusal};
-use crate::rule::{Declared, Mode};
+use crate::rule::{Declaration, Mode};
 use crate::suggest;
 
 const FIELDS: [&str; 8] =
@@ -22,7 +22,7 @@ const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
 /// A value that holds for a namespace or the fleet, and where it is declared.
-pub(crate) type Located<T> = (T, Declared);
+pub(crate) type Located<T> = (T, Declaration);
 
 pub(crate) struct Head<'p> {
     pub(crate) tenant: &'p str,
@@ -79,7 +79,7 @@ fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Located<Mod
 }
 
 fn said<T>(at: &Cursor<'_, '_>, value: T) -> Located<T> {
-    (value, Declared { file: at.file().clone(), line: at.place().line })
+    (value, Declaration { file: at.file().clone(), line: at.place().line })
 }
 
 /// Takes over what was said, or tells that something else was said before.

@@ -11,7 +11,7 @@ use crate::bounds::NESTING_MAX;
 use crate::change::OverrideName;
 use crate::error::{Problems, Refusal, RuleErrors};
 use crate::overrides::{Override, PartMatch};
-use crate::rule::{Declared, Rule};
+use crate::rule::{Declaration, Rule};
 use crate::set::Namespace;
 use crate::source::Source;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) overrides: Vec<(OverrideName, Override)>,
-    places: HashMap<OverrideName, Declared>,
+    places: HashMap<OverrideName, Declaration>,
 }
 
 impl Listing {
@@ -38,7 +38,7 @@ impl Listing {
             let fix = "keep one of the two: a control plane has one override for each name";
             return at.refuse(problems, Refusal::new(message, fix));
         }
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.places.insert(name.clone(), declared);
         self.overrides.push((name, applied));
     }

@@ -2,7 +2,7 @@
 //!
 //! Whatever is written here was read back and compared, so a file that is pushed unchanged changes nothing.
 
-use super::Pushed;
+use super::PushedRules;
 use super::cut::quoted;
 use crate::change::{DocumentName, OverrideName};
 use crate::envoy::Windows;
@@ -60,7 +60,7 @@ pub fn with_overrides(name: &DocumentName, text: &str, entries: &[String]) -> Op
         let _ = writeln!(whole, "  - {entry}");
     }
     let source = Source { name: "rules.yaml".to_owned(), text: whole.clone().into_bytes() };
-    let pushed = Pushed::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed).ok()?;
+    let pushed = PushedRules::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed).ok()?;
     let is_same = pushed.documents.len() == 1
         && pushed.documents.get(name).is_some_and(|document| **document == *text)
         && pushed.overrides.len() == entries.len();

@@ -31,7 +31,7 @@ impl std::fmt::Debug for Compaction {
 
 /// A file that was written and checked, and isn't in use yet.
 #[derive(Debug)]
-pub struct Compacted {
+pub struct CompactedFile {
     path: PathBuf,
     from: Arc<Snapshot>,
     snapshot: Arc<Snapshot>,
@@ -50,8 +50,8 @@ impl RuleFiles {
 
     /// Puts a file in the place of the one that it was made from; the log keeps what came since. `None` when another
     /// one is in use by now.
-    pub fn adopt(&mut self, compacted: Compacted) -> Result<Option<Arc<Snapshot>>, RuleFilesError> {
-        let Compacted { path, from, snapshot } = compacted;
+    pub fn adopt(&mut self, compacted: CompactedFile) -> Result<Option<Arc<Snapshot>>, RuleFilesError> {
+        let CompactedFile { path, from, snapshot } = compacted;
         let current = self.current.as_ref().filter(|current| Arc::ptr_eq(&current.snapshot, &from));
         let Some(current) = current else {
             let _ = fs::remove_file(&path);
@@ -67,7 +67,7 @@ impl RuleFiles {
 
 impl Compaction {
     /// Writes the file and checks it. Takes as long as that takes.
-    pub fn run(self) -> Result<Compacted, RuleFilesError> {
+    pub fn run(self) -> Result<CompactedFile, RuleFilesError> {
         let Compaction { path, snapshot, log } = self;
         let changes = Changes::read(&snapshot, &log)?;
         if let Err(error) = changes.write(&path, &snapshot) {
@@ -76,7 +76,7 @@ impl Compaction {
             return Err(RuleFilesError::Unwritten { path, error });
         }
         match Snapshot::open(&path) {
-            Ok(compacted) => Ok(Compacted { path, from: snapshot, snapshot: Arc::new(compacted) }),
+            Ok(compacted) => Ok(CompactedFile { path, from: snapshot, snapshot: Arc::new(compacted) }),
             Err(error) => {
                 let _ = fs::remove_file(&path);
                 Err(RuleFilesError::Refused { path, error })

@@ -74,7 +74,7 @@ pub(super) const PATHS: [&str; 19] = [
 ];
 
 /// What was made for a caller.
-pub(super) enum Made {
+pub(super) enum ControlResponse {
     Json(Vec<u8>),
     Text(String),
     /// JSON lines, and where the next page begins.
@@ -152,10 +152,10 @@ pub(super) async fn answer(
         }
     };
     let mut response = match made {
-        Ok(Made::Json(body)) => respond::json(StatusCode::OK, body, id),
-        Ok(Made::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
-        Ok(Made::Text(text)) => respond::text(text, id),
-        Ok(Made::Lines(lines, next)) => {
+        Ok(ControlResponse::Json(body)) => respond::json(StatusCode::OK, body, id),
+        Ok(ControlResponse::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
+        Ok(ControlResponse::Text(text)) => respond::text(text, id),
+        Ok(ControlResponse::Lines(lines, next)) => {
             let mut response = respond::json_lines(lines, id);
             if let Some(next) = next.and_then(|next| HeaderValue::from_str(&next).ok()) {
                 response.headers_mut().insert(NEXT, next);
@@ -196,7 +196,7 @@ async fn made(
     caller: &Arc<Caller>,
     query: Option<&str>,
     incoming: Incoming,
-) -> Result<Made, Problem> {
+) -> Result<ControlResponse, Problem> {
     if endpoint == Endpoint::Why {
         return why::answer(app, caller, query).await;
     }
@@ -237,21 +237,25 @@ async fn made(
 }
 
 /// What brokers answer too.
-fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Result<Option<Made>, Problem> {
+fn made_anywhere(
+    app: &ControlApp,
+    endpoint: Endpoint,
+    caller: &Caller,
+) -> Result<Option<ControlResponse>, Problem> {
     Ok(Some(match endpoint {
-        Endpoint::Front => Made::Text(FRONT.to_owned()),
-        Endpoint::OpenApi => Made::Json(openapi::DOCUMENT.into()),
-        Endpoint::Healthy => Made::Text("ok\n".to_owned()),
+        Endpoint::Front => ControlResponse::Text(FRONT.to_owned()),
+        Endpoint::OpenApi => ControlResponse::Json(openapi::DOCUMENT.into()),
+        Endpoint::Healthy => ControlResponse::Text("ok\n".to_owned()),
         Endpoint::Ready => own::ready(app, !app.tokens.are_required() || own::is_operator(caller)),
         Endpoint::Metrics => {
             caller.require_operator()?;
-            Made::Text(crate::metrics::control_text(app))
+            ControlResponse::Text(crate::metrics::control_text(app))
         }
-        Endpoint::State if !caller.is_operator() => Made::Json(own::state_for_tenant(app, caller)),
-        Endpoint::State => Made::Json(own::state(app)),
+        Endpoint::State if !caller.is_operator() => ControlResponse::Json(own::state_for_tenant(app, caller)),
+        Endpoint::State => ControlResponse::Json(own::state(app)),
         Endpoint::Nodes => {
             caller.require_operator()?;
-            Made::Json(own::nodes(app))
+            ControlResponse::Json(own::nodes(app))
         }
         _ => return Ok(None),
     }))

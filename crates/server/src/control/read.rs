@@ -1,6 +1,6 @@
 //! What callers ask for: bodies become asks, every field named when it is wrong.
 
-use super::answer::{ControlRequest, Made};
+use super::answer::{ControlRequest, ControlResponse};
 use super::problem::Problem;
 use super::write;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use tidegate_control::plane::json::{ChangeJson, EntryJson, mode_of, override_nam
 use tidegate_control::plane::{CHANGES_MAX, OverrideRetention, OverrideTarget, Push, PushChange, Replace};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{DocumentName, Pushed, RuleChange, Source};
+use tidegate_rules::{DocumentName, PushedRules, RuleChange, Source};
 use tidegate_world::{AUTHOR_CHARS_MAX, REASON_CHARS_MAX};
 
 /// The files of one push.
@@ -128,17 +128,21 @@ impl Terms {
         Ok(Terms { if_version, author, reason, is_dry })
     }
 
-    async fn carry_out(self, asked: &ControlRequest<'_>, change: PushChange) -> Result<Made, Problem> {
+    async fn carry_out(
+        self,
+        asked: &ControlRequest<'_>,
+        change: PushChange,
+    ) -> Result<ControlResponse, Problem> {
         let Terms { if_version, author, reason, is_dry } = self;
         let tenant = asked.tenant().map(Arc::from);
         let push = Push { change, if_version, author, reason, tenant };
         let plane = asked.plane;
         let outcome = if is_dry { plane.preview(&push).await? } else { plane.push(push).await? };
-        Ok(Made::Json(write::outcome(&outcome, is_dry)))
+        Ok(ControlResponse::Json(write::outcome(&outcome, is_dry)))
     }
 }
 
-pub(super) async fn push(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn push(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let replace = match fields.text("replace")?.as_deref() {
@@ -171,7 +175,7 @@ pub(super) async fn push(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made
     };
     let sources = sources(fields.0.remove("files"))?;
     fields.end()?;
-    let pushed = Pushed::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)
+    let pushed = PushedRules::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)
         .map_err(tidegate_control::plane::PlaneError::Invalid)?;
     terms.carry_out(asked, PushChange::Files { pushed, replace, overrides }).await
 }
@@ -220,7 +224,10 @@ fn required_entry(fields: &mut Fields, example: &str) -> Result<Value, Problem> 
     }
 }
 
-pub(super) async fn set_override(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn set_override(
+    asked: &ControlRequest<'_>,
+    body: &[u8],
+) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
@@ -230,7 +237,10 @@ pub(super) async fn set_override(asked: &ControlRequest<'_>, body: &[u8]) -> Res
     terms.carry_out(asked, PushChange::SetOverride { document, entry: entry(&value) }).await
 }
 
-pub(super) async fn remove_override(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn remove_override(
+    asked: &ControlRequest<'_>,
+    body: &[u8],
+) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
@@ -249,7 +259,7 @@ pub(super) async fn remove_override(asked: &ControlRequest<'_>, body: &[u8]) -> 
     terms.carry_out(asked, PushChange::RemoveOverride { document, target }).await
 }
 
-pub(super) async fn reset(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn reset(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
@@ -270,7 +280,7 @@ fn own(asked: &ControlRequest<'_>, document: &DocumentName) -> Result<(), Proble
     }
 }
 
-pub(super) async fn mode(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn mode(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let mode = mode_of(&fields.required("mode")?)?;
@@ -278,7 +288,7 @@ pub(super) async fn mode(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made
     terms.carry_out(asked, PushChange::FleetMode(mode)).await
 }
 
-pub(super) async fn roll_back(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn roll_back(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let to = fields.number("version")?;
@@ -288,7 +298,7 @@ pub(super) async fn roll_back(asked: &ControlRequest<'_>, body: &[u8]) -> Result
 }
 
 /// JSON lines of an export, all in one version.
-pub(super) async fn import(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn import(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["author", "reason", "if_version", "dry_run"])?;
     let (if_version, is_dry) = (query.number("if_version")?, query.flag("dry_run")?);
     let terms = Terms::of(asked, if_version, query.get("author"), query.get("reason"), is_dry)?;
@@ -305,7 +315,7 @@ pub(super) async fn import(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Ma
 }
 
 /// JSON lines of a backup.
-pub(super) async fn restore(asked: &ControlRequest<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn restore(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     asked.caller.require_operator()?;
     asked.query(&[])?;
     let mut entries: Vec<EntryJson> = Vec::new();
@@ -317,7 +327,7 @@ pub(super) async fn restore(asked: &ControlRequest<'_>, body: &[u8]) -> Result<M
         }
     }
     let version = asked.plane.restore(entries).await?;
-    Ok(Made::Json(write::document(&serde_json::json!({ "version": version }))))
+    Ok(ControlResponse::Json(write::document(&serde_json::json!({ "version": version }))))
 }
 
 /// With their numbers from 1, without empty ones and the heading.

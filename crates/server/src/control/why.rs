@@ -3,7 +3,7 @@
 //! Says which nodes didn't answer, so that nobody takes silence for "nothing happened".
 
 use super::ControlApp;
-use super::answer::Made;
+use super::answer::ControlResponse;
 use super::problem::Problem;
 use super::write::document;
 use crate::access::Caller;
@@ -18,7 +18,11 @@ use tidegate_decisions::why::Audience;
 /// For the slowest node.
 const WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str>) -> Result<Made, Problem> {
+pub(super) async fn answer(
+    app: &ControlApp,
+    caller: &Caller,
+    query: Option<&str>,
+) -> Result<ControlResponse, Problem> {
     let (asked, audience) = asked_by(caller, query)?;
     let asker = match audience {
         Audience::Operator => Asker::Operator,
@@ -34,7 +38,7 @@ pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str
     let merged = merging
         .await
         .map_err(|_| Refusal::new(Code::LogUnavailable, "the answers can't be put together", "try again"))?;
-    Ok(Made::Json(merged))
+    Ok(ControlResponse::Json(merged))
 }
 
 /// Callers that are named where the one that was asked for isn't found.

@@ -1,6 +1,6 @@
 //! A rate limit request, borrowed from the bytes that it came in: the same for protobuf and for JSON.
 //!
-//! Not checked before [`Asked::descriptors`] makes the engine's own types of it.
+//! Not checked before [`RateLimitRequest::descriptors`] makes the engine's own types of it.
 
 use crate::refusal::{Code, Refusal};
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use tidegate_core::batch::ITEMS_MAX;
 use tidegate_node::Descriptor;
 use tidegate_node::request::ATTRIBUTES_MAX;
 use tidegate_rules::Attributes;
-use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
+use tidegate_rules::envoy::{EnvoyUnit, RequestLimit};
 
 pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 pub(crate) type RequestDescriptors = SmallVec<[RequestDescriptor; 4]>;
@@ -98,9 +98,9 @@ pub(crate) fn push_descriptor(
 }
 
 impl DescriptorLimit {
-    fn given(self) -> Result<GivenByRequest, Refusal> {
+    fn given(self) -> Result<RequestLimit, Refusal> {
         let unit = EnvoyUnit::from_number(self.unit).ok_or_else(|| self.no_unit())?;
-        let given = GivenByRequest::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));
+        let given = RequestLimit::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));
         given.ok_or_else(|| self.no_window())
     }
 

@@ -21,7 +21,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tidegate_control::stream::{FOLLOW_PATH, Feed, Hello, PROTOCOL, Subscriber, Up};
+use tidegate_control::stream::{FOLLOW_PATH, Feed, FollowerMessage, Hello, PROTOCOL, Subscriber};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -129,8 +129,8 @@ async fn first_message(incoming: &mut Incoming<'_>) -> Result<Hello, Failure> {
     loop {
         if let Some(message) = incoming.take()? {
             return match decode(message)? {
-                Up::Hello(hello) if PROTOCOL.common(hello.protocol).is_some() => Ok(hello),
-                Up::Hello(hello) => Err(too_far(&hello)),
+                FollowerMessage::Hello(hello) if PROTOCOL.common(hello.protocol).is_some() => Ok(hello),
+                FollowerMessage::Hello(hello) => Err(too_far(&hello)),
                 _ => Err(Failure::new(GrpcCode::InvalidArgument, "the first message must be a hello")),
             };
         }
@@ -154,8 +154,9 @@ fn too_far(hello: &Hello) -> Failure {
     Failure::new(GrpcCode::FailedPrecondition, message)
 }
 
-fn decode(message: Vec<u8>) -> Result<Up, Failure> {
-    Up::decode(&message.into()).map_err(|malformed| Failure::new(GrpcCode::InvalidArgument, malformed.0))
+fn decode(message: Vec<u8>) -> Result<FollowerMessage, Failure> {
+    FollowerMessage::decode(&message.into())
+        .map_err(|malformed| Failure::new(GrpcCode::InvalidArgument, malformed.0))
 }
 
 async fn converse(

@@ -2,7 +2,7 @@
 
 use crate::App;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use tidegate_node::histogram::Measured;
+use tidegate_node::histogram::HistogramSnapshot;
 use tidegate_node::region::ShardHealth;
 use tidegate_node::region_driver::BreakerState;
 use tidegate_node::rule_counts::RuleLabels;
@@ -126,7 +126,7 @@ impl Counts {
     }
 }
 
-fn add_buckets(own: &mut [u64; BUCKETS], measured: &Measured, weight: u64) {
+fn add_buckets(own: &mut [u64; BUCKETS], measured: &HistogramSnapshot, weight: u64) {
     own.iter_mut().zip(&measured.counts).for_each(|(own, count)| *own += count * weight);
 }
 

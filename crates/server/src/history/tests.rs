@@ -7,18 +7,18 @@ fn at(second: u64) -> Nanos {
     Nanos::from_secs(second)
 }
 
-fn recorded(past: &mut Past, second: u64, admitted: u64) {
+fn recorded(past: &mut HistoryLevels, second: u64, admitted: u64) {
     let totals = Counts { admitted, denied: 2 * admitted, ..Counts::default() };
     past.record(at(second), totals, 0);
 }
 
-fn steps(past: &mut Past, ring: usize, after: u64) -> Vec<Step> {
+fn steps(past: &mut HistoryLevels, ring: usize, after: u64) -> Vec<Step> {
     past.rings[ring].after(at(after), &mut past.names).0
 }
 
 #[test]
 fn a_second_has_what_was_counted_since_the_one_before() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for (second, admitted) in [(10, 100), (11, 103), (12, 103)] {
         recorded(&mut past, second, admitted);
     }
@@ -30,7 +30,7 @@ fn a_second_has_what_was_counted_since_the_one_before() {
 
 #[test]
 fn coarser_steps_have_the_sums_of_their_seconds() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for second in 0..=23 {
         recorded(&mut past, second, 10 * second);
     }
@@ -42,7 +42,7 @@ fn coarser_steps_have_the_sums_of_their_seconds() {
 
 #[test]
 fn a_week_takes_the_room_of_a_day() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     (0..90_000).for_each(|second| recorded(&mut past, second, second));
     let room: Vec<_> = past.rings.iter().map(Ring::room).collect();
     (90_000..700_000).for_each(|second| recorded(&mut past, second, second));
@@ -53,7 +53,7 @@ fn a_week_takes_the_room_of_a_day() {
 
 #[test]
 fn of_many_rules_the_busiest_are_named_and_the_others_are_counted_together() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     past.record(at(1), Counts::default(), 0);
     let labels = |rule: u64| RuleLabels {
         tenant: "default".into(),
@@ -70,7 +70,7 @@ fn of_many_rules_the_busiest_are_named_and_the_others_are_counted_together() {
 
 #[test]
 fn a_clock_that_is_set_back_leaves_seconds_in_order() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for second in [10, 11, 12, 13, 11, 12] {
         recorded(&mut past, second, second);
     }

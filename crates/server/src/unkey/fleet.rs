@@ -8,7 +8,7 @@
 use super::overrides::Override;
 use super::requests::{LimitTarget, Setting};
 use crate::App;
-use crate::control_relay::{Answered, Question, ask};
+use crate::control_relay::{Question, RelayAnswer, ask};
 use crate::refusal::{Code, Refusal};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
@@ -205,7 +205,7 @@ pub(super) async fn all(
             let _ = write!(path, "&after={after}");
         }
         let answered = ask(app, &Question { method: Method::GET, path, token, body: Bytes::new() }).await?;
-        let Answered { body, next, .. } = accepted(answered)?;
+        let RelayAnswer { body, next, .. } = accepted(answered)?;
         for line in body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let change: ChangeJson = parsed(line)?;
             let change = change.change().map_err(|error| unreadable(&error.to_string()))?;
@@ -232,7 +232,7 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Refusal> {
 }
 
 /// What the control plane refuses is refused here in its words.
-fn accepted(answered: Answered) -> Result<Answered, Refusal> {
+fn accepted(answered: RelayAnswer) -> Result<RelayAnswer, Refusal> {
     let code = match answered.status {
         StatusCode::OK => return Ok(answered),
         StatusCode::UNAUTHORIZED => Code::Unauthorized,

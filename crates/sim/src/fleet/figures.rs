@@ -106,7 +106,7 @@ impl SchemeTotals<'_> {
 
 /// A figure, ours and that of the scheme beside, and whether ours is as expected.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Judged {
+pub struct FigureVerdict {
     pub figure: Figure,
     pub from_s: f64,
     pub until_s: f64,
@@ -116,9 +116,9 @@ pub struct Judged {
     pub beside: f64,
 }
 
-impl Judged {
+impl FigureVerdict {
     pub(crate) fn new(expect: &Expect, seconds: f64, ours: f64, beside: f64) -> Self {
-        Judged {
+        FigureVerdict {
             figure: expect.figure,
             from_s: expect.from_s.unwrap_or(0.0),
             until_s: expect.until_s.unwrap_or(seconds),

@@ -2,7 +2,7 @@
 //! each answers is counted.
 
 use super::course::{Clock, Course, Others};
-use super::figures::{Judged, SchemeTotals};
+use super::figures::{FigureVerdict, SchemeTotals};
 use super::layered::Layered;
 use super::perfect::{Perfect, changes_at_once};
 use super::plan::{Beside, FaultName, Plan, PolicyName, instant, length};
@@ -61,7 +61,7 @@ pub struct Series {
 #[derive(Clone, PartialEq, Debug)]
 pub struct FleetReport {
     pub requests: u64,
-    pub judged: Vec<Judged>,
+    pub judged: Vec<FigureVerdict>,
     pub series: Series,
     /// Equal for equal runs.
     pub trace_hash: u64,
@@ -172,7 +172,7 @@ fn judge(
             |at: Nanos| usize::try_from(at.minus(START).get().div_ceil(Nanos::PER_SECOND)).unwrap_or(0);
         let (from, until) = (second(stretch.from), second(stretch.until));
         let figure = |seen: &SchemeTotals<'_>| seen.figure(expect.figure, index, from, until);
-        Judged::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
+        FigureVerdict::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
     });
     let judged = judged.collect();
     let series = Series {

@@ -16,10 +16,11 @@ use std::num::NonZeroU32;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{KeyId, Nanos};
 use tidegate_node::clock::ClockReading;
-use tidegate_node::region::{Effects, Outgoing};
-use tidegate_origin::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
+use tidegate_node::region::{Effects, OutgoingExchange};
+use tidegate_origin::record::{Incarnation, Pulse, PulseReply, RecordReading, ShardRecord};
 use tidegate_origin::{
-    Acceptance, Alive, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, OriginError, ResetNews, ShardId,
+    Acceptance, DoneReset, Exchange, ExchangeReply, Heartbeat, HeartbeatReply, KeyError, OriginError,
+    ResetNews, ShardId,
 };
 
 /// A call that has no answer by then has failed.
@@ -92,7 +93,7 @@ impl Simulation {
         self.execute(node, effects);
     }
 
-    fn call(&mut self, node: usize, mut outgoing: Outgoing) {
+    fn call(&mut self, node: usize, mut outgoing: OutgoingExchange) {
         let call = self.new_ticket();
         if self.scenario.node_flaw == Some(NodeFlaw::DrawsHalf) {
             let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.request);
@@ -167,7 +168,7 @@ impl Simulation {
         }
     }
 
-    pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: Pulsed) {
+    pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: PulseReply) {
         let shards = self.scenario.shards;
         let clock = (self.nodes[node].moment(self.now), self.nodes[node].clock_is_right(self.now));
         let sharing = self.nodes[node].sharing();
@@ -239,7 +240,7 @@ impl Simulation {
         }
     }
 
-    fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<Alive, OriginError> {
+    fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<HeartbeatReply, OriginError> {
         let now = self.origin_now();
         self.origin.coordination().beat(heartbeat, now)
     }
@@ -278,7 +279,7 @@ impl Simulation {
         NodeEvent::Ends(call, Ok(exchanged))
     }
 
-    fn heard_on_line(&mut self, node: usize, shard: ShardId, result: &Result<Exchanged, OriginError>) {
+    fn heard_on_line(&mut self, node: usize, shard: ShardId, result: &Result<ExchangeReply, OriginError>) {
         let lines = &mut self.nodes[node].lines;
         match result {
             Ok(_) => {
@@ -340,7 +341,7 @@ impl Simulation {
     }
 
     /// A call came to its end, answered or not. What comes after that is for nobody.
-    pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
+    pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<ExchangeReply, OriginError>) {
         let state = &mut self.nodes[node];
         let Some(Call { outgoing, deadline }) = state.calls.remove(&call) else {
             return state.lines.values_mut().for_each(|line| line.replied(self.now));

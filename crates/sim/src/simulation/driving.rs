@@ -8,14 +8,14 @@ use crate::checks::Views;
 use crate::node::{RULES, Ticket, Waiting};
 use crate::ruled::{ATTRIBUTE, RULED, rules_of};
 use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, NodeFlaw, TENANT, Template, size_of};
-use crate::simulation::{Answered, Event};
+use crate::simulation::{Event, RequestResult};
 use crate::trace::{AnswerPath, Happened};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
 use tidegate_node::clock::ClockReading;
 use tidegate_node::region::AskOutcome;
 use tidegate_node::{
-    Answer, Asking, Decided, DecisionPath, GivenLimit, LimitOutcome, Purpose, Request, Subject,
+    Answer, DecideOutcome, DecisionPath, GivenLimit, LimitOutcome, PendingDecision, Purpose, Request, Subject,
 };
 use tidegate_origin::{Acceptance, Heartbeat, ShardId};
 use tidegate_rules::Attributes;
@@ -52,7 +52,7 @@ impl Simulation {
         self.run_flush(node);
     }
 
-    fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
+    fn decide(&self, node: usize, template: usize, moment: Moment) -> DecideOutcome<'static> {
         let Template { limits, is_report } = &self.scenario.templates[template];
         let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
         if let [limit] = limits[..]
@@ -73,7 +73,7 @@ impl Simulation {
         limit: LimitUse,
         purpose: Purpose,
         moment: Moment,
-    ) -> Decided<'static> {
+    ) -> DecideOutcome<'static> {
         let (plan, given) = (&self.scenario.keys[limit.key], self.decided_by(node, limit));
         let plan = KeyPlan { accuracy: given.accuracy, ..plan.clone() };
         let attributes = [(ATTRIBUTE, given.identifier)];
@@ -112,7 +112,13 @@ impl Simulation {
         given
     }
 
-    fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>, gives_up_at: Nanos) {
+    fn ask(
+        &mut self,
+        node: usize,
+        template: usize,
+        asking: Box<PendingDecision<'static>>,
+        gives_up_at: Nanos,
+    ) {
         let ticket = self.new_ticket();
         let limits = asking.asks().len();
         self.trace.note(self.now, node, Happened::Asked { ticket, limits });
@@ -150,7 +156,7 @@ impl Simulation {
             });
         }
         let decided = if self.now >= gives_up_at {
-            Decided::Answer(state.engine.resume(*asking, &outcomes, moment))
+            DecideOutcome::Answer(state.engine.resume(*asking, &outcomes, moment))
         } else {
             state.engine.resume_or_ask(*asking, &outcomes, moment)
         };
@@ -167,13 +173,13 @@ impl Simulation {
         &mut self,
         node: usize,
         template: usize,
-        decided: Decided<'static>,
+        decided: DecideOutcome<'static>,
         before: &Views,
         gives_up_at: Nanos,
     ) {
         match decided {
-            Decided::Answer(answer) => self.answered(node, template, &answer, before),
-            Decided::Ask(asking) => {
+            DecideOutcome::Answer(answer) => self.answered(node, template, &answer, before),
+            DecideOutcome::Ask(asking) => {
                 let checked = self.auditor.nothing_changed(&self.nodes[node], template, before);
                 self.check(checked);
                 self.ask(node, template, asking, gives_up_at);
@@ -192,7 +198,7 @@ impl Simulation {
         if self.scenario.node_flaw == Some(NodeFlaw::HalvesWaits) {
             retry_after = retry_after.map(|wait| Nanos::new(wait.get() / 2));
         }
-        let answered = Answered { at: self.now, node, template, allowed, path, retry_after };
+        let answered = RequestResult { at: self.now, node, template, allowed, path, retry_after };
         if let Some(answers) = &mut self.answers {
             answers.push(answered);
         }
@@ -227,7 +233,7 @@ impl Simulation {
     }
 
     /// Whether what was answered is charged whatever the limits say, and beyond them.
-    pub(super) fn is_after_the_fact(&self, answered: Answered) -> bool {
+    pub(super) fn is_after_the_fact(&self, answered: RequestResult) -> bool {
         let is_report = self.scenario.templates[answered.template].is_report;
         is_report || !answered.allowed && self.charges_what_is_denied(answered.template)
     }

@@ -2,7 +2,7 @@
 //! operators do to it.
 
 use super::working::{Admitted, CellView, Denied, Granted, WorldNote};
-use super::{Answered, Simulation};
+use super::{RequestResult, Simulation};
 use crate::fault::Fault;
 use crate::node::SimulatedNode;
 use crate::oracle::How;
@@ -11,7 +11,7 @@ use crate::trace::AnswerPath;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_origin::{Exchange, ExchangeReply};
 
 impl Simulation {
     fn is_noted(&self) -> bool {
@@ -20,7 +20,7 @@ impl Simulation {
 
     /// Notes what was answered, for each limit of the request that other regions share by counts.
     /// `over` says which of its limits denied it.
-    pub(super) fn note_answer(&mut self, answered: Answered, over: &[bool]) {
+    pub(super) fn note_answer(&mut self, answered: RequestResult, over: &[bool]) {
         if !self.is_noted() {
             return;
         }
@@ -39,7 +39,7 @@ impl Simulation {
                 // Another limit of the request denied it.
                 continue;
             } else {
-                let Answered { path, retry_after, .. } = answered;
+                let RequestResult { path, retry_after, .. } = answered;
                 WorldNote::Denied(Denied { key, cost, path, sequence, now, retry_after })
             };
             self.notes.push(note);
@@ -57,7 +57,7 @@ impl Simulation {
     }
 
     /// Notes which keys the store granted something of.
-    pub(super) fn note_grants(&mut self, exchange: &Exchange, exchanged: &Exchanged) {
+    pub(super) fn note_grants(&mut self, exchange: &Exchange, exchanged: &ExchangeReply) {
         if !self.is_noted() {
             return;
         }

@@ -9,7 +9,7 @@ use tidegate_core::ask::{exceeds_credit, sharers};
 use tidegate_core::exchange::{CountSync, HOLD_TTL, HoldId};
 use tidegate_core::{CellId, KeyId, Nanos, Rate, SharedState};
 use tidegate_node::GivenPolicy;
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_origin::{Exchange, ExchangeReply};
 
 /// A cell that ends sooner is about to expire.
 const EXPIRES_WITHIN: Nanos = Nanos::from_secs(10);
@@ -187,7 +187,7 @@ impl Simulation {
     }
 
     /// The store executed an exchange: holds begin and end with it.
-    pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &Exchanged) {
+    pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &ExchangeReply) {
         let until = self.now.plus(HOLD_TTL);
         let key = self.scenario.keys.first().map(crate::KeyPlan::id).filter(|key| self.hot.contains(key));
         let Some(observer) = &mut self.observer else { return };
@@ -206,7 +206,7 @@ impl Simulation {
     }
 
     /// A node receives what was drawn ahead for keys that are hot.
-    pub(super) fn observe_leases(&mut self, node: usize, keys: &[KeyId], exchanged: &Exchanged) {
+    pub(super) fn observe_leases(&mut self, node: usize, keys: &[KeyId], exchanged: &ExchangeReply) {
         if self.observer.is_none() {
             return;
         }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
 use tidegate_node::quota::{DemandReport, HeldSlices, QuotaWorker, Quotas};
-use tidegate_origin::{QuotaGathered, QuotaNews, QuotaReply};
-use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
+use tidegate_origin::{QuotaNews, QuotaReply, QuotaReports};
+use tidegate_world::{Acknowledgement, Demand, Membership, OwnerId, SliceGrants, Slices, Survey, Term};
 
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 const SLICE_EVERY: Nanos = Nanos::from_millis(500);
@@ -27,7 +27,7 @@ pub(crate) enum QuotaStep {
     Slices(OwnerId),
     Lead { holder: u64 },
     Survey,
-    Grant(Term, Granted),
+    Grant(Term, SliceGrants),
 }
 
 /// The store's answer: nothing when there was none, or an error.
@@ -156,7 +156,7 @@ impl Simulation {
         self.call_origin(node, WorkerCall::Gather);
     }
 
-    pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaGathered>) {
+    pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaReports>) {
         let state = &mut self.nodes[node];
         let slices = state.engine.quotas().map_or(0, Quotas::slice_count);
         let Some(world) = &mut state.world else { return };

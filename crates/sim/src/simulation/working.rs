@@ -14,10 +14,10 @@ use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_node::world::{Step, StepResult};
 use tidegate_origin::ResetNews;
 use tidegate_origin::{
-    KeyError, LeaderCandidate, LeaderRequest, LeaderStatus, OriginError, OriginId, PublishRequest,
-    QuotaGathered, QuotaNews, QuotaReply, QuotaReport, WorldCell,
+    KeyError, LeaderCandidate, LeaderRequest, LeaderStatus, OriginError, OriginId, PublishRequest, QuotaNews,
+    QuotaReply, QuotaReport, QuotaReports, WorldCell,
 };
-use tidegate_world::{Merged, SLICE_LEASE, WorldError};
+use tidegate_world::{MergeReport, SLICE_LEASE, WorldError};
 
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
@@ -60,7 +60,7 @@ pub(crate) enum WorkerReply {
         reply: Option<QuotaReply>,
         sent: Nanos,
     },
-    Gathered(Option<QuotaGathered>),
+    Gathered(Option<QuotaReports>),
     QuotasPublished,
     Quota(QuotaDone),
 }
@@ -279,7 +279,7 @@ impl Simulation {
         let state = &mut self.nodes[node];
         let now = state.moment(self.now).now;
         if let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) {
-            world.worker.done(StepResult::Merged(Ok(Merged::default())), now, logic.counters());
+            world.worker.done(StepResult::Merged(Ok(MergeReport::default())), now, logic.counters());
         }
     }
 

@@ -6,7 +6,7 @@ use super::process::Process;
 use super::{ProcessId, StreamFault, StreamFlaw, Streams};
 use bytes::{Bytes, BytesMut};
 use tidegate_control::stream::{
-    Action, Down, Follower, MESSAGE_BYTES_MAX, PastReset, RuleStore, Up, take_first,
+    Action, Follower, FollowerMessage, MESSAGE_BYTES_MAX, PastReset, RuleStore, ServerMessage, take_first,
 };
 use tidegate_core::Nanos;
 
@@ -349,7 +349,7 @@ impl Streams {
         away.plus(Nanos::new(self.random.below(away.get() / 5 + 1)))
     }
 
-    fn send_up(&mut self, link: LinkId, up: Up) {
+    fn send_up(&mut self, link: LinkId, up: FollowerMessage) {
         let Some(follower) = self.links.get(&link).map(|state| state.follower) else { return };
         let at = self.now.plus(self.latency(follower));
         if let Some(state) = self.links.get_mut(&link) {
@@ -371,7 +371,7 @@ impl Streams {
         let server = &self.processes[state.server];
         let (now, Some(feed)) = (server.clock(self.now), server.feed()) else { return };
         match (up, &mut state.subscriber) {
-            (Up::Hello(hello), None) => state.subscriber = Some(feed.subscribe(&hello, now)),
+            (FollowerMessage::Hello(hello), None) => state.subscriber = Some(feed.subscribe(&hello, now)),
             (up, Some(subscriber)) => subscriber.receive(up, now),
             (_, None) => panic!("rules: a follower says something before its hello"),
         }
@@ -468,7 +468,7 @@ impl Streams {
         if let (ProcessId::Broker(_), Some(link)) = (self.processes[process].who, link)
             && self.links.get(&link).is_some_and(|link| link.subscriber.is_some())
         {
-            self.send_up(link, Up::Nodes(feed.nodes(now)));
+            self.send_up(link, FollowerMessage::Nodes(feed.nodes(now)));
         }
     }
 
@@ -488,9 +488,9 @@ impl Streams {
     }
 }
 
-fn unframed(frame: &Bytes) -> Down {
+fn unframed(frame: &Bytes) -> ServerMessage {
     let mut bytes = BytesMut::from(&frame[..]);
     let message = take_first(&mut bytes, MESSAGE_BYTES_MAX).ok().flatten().expect("a whole message");
     assert!(bytes.is_empty(), "rules: a message has something behind it");
-    Down::decode(&message).expect("a message that was encoded here")
+    ServerMessage::decode(&message).expect("a message that was encoded here")
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use tidegate_control::stream::{Applied, Feed, PastReset, RuleStore, RulesStatus};
+use tidegate_control::stream::{ApplyResult, Feed, PastReset, RuleStore, RulesStatus};
 use tidegate_core::Nanos;
 use tidegate_rules::{
     Delta, DocumentName, LookupSeed, OverrideName, RuleChange, Snapshot, SnapshotId, SnapshotWriter,
@@ -90,7 +90,7 @@ impl RuleStore for Keeping<'_> {
         Ok(came.version())
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         for (version, delta) in changes {
             assert!(*version == self.disk.version() + 1, "rules: version {version} came out of turn");
             assert!(*delta == delta_of(*version), "rules: what came as version {version} is another");
@@ -99,7 +99,7 @@ impl RuleStore for Keeping<'_> {
         }
         match self.feed {
             Some(feed) => feed.take(changes, self.now),
-            None => Applied { version: self.disk.version(), refused: None },
+            None => ApplyResult { version: self.disk.version(), refused: None },
         }
     }
 

@@ -54,7 +54,7 @@ pub fn aims(missing: impl IntoIterator<Item = (Triple, u64)>) -> Vec<Aim> {
 
 /// What episodes that aim at some situations came to.
 #[derive(Clone, Debug, Default)]
-pub struct Covered {
+pub struct CoverageReport {
     pub coverage: Coverage,
     pub episodes: u64,
     /// For each situation the first seed of an episode in which something was violated, and what.
@@ -62,8 +62,8 @@ pub struct Covered {
 }
 
 /// Runs and judges episodes that aim at some situations until each was met as often as wanted.
-pub fn cover(aim: &Aim) -> Covered {
-    let mut covered = Covered::default();
+pub fn cover(aim: &Aim) -> CoverageReport {
+    let mut covered = CoverageReport::default();
     for seed in 0..TRIES_MAX {
         let is_wanted = |(event, wanted): &&(EventKind, u64)| {
             covered.coverage.of((aim.node, aim.store, *event)) < *wanted

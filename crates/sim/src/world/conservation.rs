@@ -5,7 +5,7 @@ use super::WorldSimulation;
 use super::oracle::{before, cell_of};
 use crate::chaos::describe;
 use crate::scenario::KeyPlan;
-use tidegate_core::world::{Unpublished, is_due, spenders};
+use tidegate_core::world::{CellUsage, is_due, spenders};
 use tidegate_core::{CellId, Class, Nanos, Sequence, WorldPolicy};
 use tidegate_node::GivenPolicy;
 
@@ -90,7 +90,7 @@ impl WorldSimulation {
         // By what it can know: it looks again when the others have used a fortieth more.
         let limit = plan.size();
         let used = (counted.total + counted.world).saturating_sub(limit / 20);
-        let unpublished = Unpublished { limit, used, total: counted.total, published };
+        let unpublished = CellUsage { limit, used, total: counted.total, published };
         let earlier = self.regions[region].cell_at_store(&cell_of(plan, before(cell.sequence)));
         let is_alone = counted.world + earlier.world == 0 && published + earlier.published > 0;
         let regions = spenders(self.sharing_regions(), plan.class == Class::Abuse, is_alone);

@@ -7,7 +7,7 @@ use super::scenario::away;
 use crate::chaos::describe;
 use crate::network::Network;
 use crate::scenario::{Arrival, LimitUse, RegionShare, Scenario, Template};
-use crate::simulation::{Answered, Simulation};
+use crate::simulation::{RequestResult, Simulation};
 use crate::trace::AnswerPath;
 use tidegate_core::{Accuracy, Nanos};
 
@@ -102,7 +102,7 @@ impl WorldSimulation {
     }
 
     /// One request and its answer; what is denied for a moment only is asked again.
-    fn ask_patiently(&mut self, region: usize, template: usize, key: usize) -> Result<Answered, String> {
+    fn ask_patiently(&mut self, region: usize, template: usize, key: usize) -> Result<RequestResult, String> {
         for _ in 0..TRIES {
             let answer = self.ask(region, template, key)?;
             let waits_shortly = answer.retry_after.is_some_and(|wait| wait <= SHORT_WAIT);
@@ -114,7 +114,7 @@ impl WorldSimulation {
         self.ask(region, template, key)
     }
 
-    fn ask(&mut self, region: usize, template: usize, key: usize) -> Result<Answered, String> {
+    fn ask(&mut self, region: usize, template: usize, key: usize) -> Result<RequestResult, String> {
         let at = self.now;
         self.regions[region].answers = Some(Vec::new());
         self.regions[region].inject_request(Arrival { at, node: 0, template });

@@ -6,7 +6,7 @@ use crate::chaos::describe;
 use crate::node::VIEW_TTL;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
-use tidegate_core::world::{Unpublished, is_due, spenders};
+use tidegate_core::world::{CellUsage, is_due, spenders};
 use tidegate_core::{Accuracy, CellId, Class, Nanos, WorldPolicy};
 use tidegate_node::GivenPolicy;
 use tidegate_world::OwnerId;
@@ -45,7 +45,7 @@ impl WorldSimulation {
                 }
                 // By what it can know: it looks again when the others have used a fortieth more, and so do they.
                 let used = (total + all_rows - published).saturating_sub(limit / 20);
-                let unpublished = Unpublished { limit, used, total, published };
+                let unpublished = CellUsage { limit, used, total, published };
                 let regions =
                     spenders(self.sharing_regions(), plan.class == Class::Abuse, all_rows == published);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
 use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{
-    Cursor, Imported, Joined, Joining, OwnerId, Published, RECONCILER, Row, StoredCounts, WorldError,
-    WorldStore,
+    Cursor, ImportPage, JoinReply, JoinRequest, OwnerId, PublishReply, RECONCILER, Row, StoredCounts,
+    WorldError, WorldStore,
 };
 
 #[derive(Debug)]
@@ -117,12 +117,12 @@ impl SimulatedStore {
         }
     }
 
-    fn join(&mut self, joining: &Joining, stamp: Nanos) -> Result<Joined, WorldError> {
+    fn join(&mut self, joining: &JoinRequest, stamp: Nanos) -> Result<JoinReply, WorldError> {
         if self.flaw != Some(WorldFlaw::OwnersByName) {
             return self.store.join(joining, stamp);
         }
         let of_name = joining.region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
-        self.store.join(&Joining { origin: joining.origin ^ of_name, ..joining.clone() }, stamp)
+        self.store.join(&JoinRequest { origin: joining.origin ^ of_name, ..joining.clone() }, stamp)
     }
 
     fn stored_counts(&self, owner: OwnerId, cells: &[CellId]) -> StoredCounts {
@@ -132,7 +132,7 @@ impl SimulatedStore {
         self.store.stored_counts(owner, cells)
     }
 
-    fn import(&self, since: Cursor, stamp: Nanos) -> Imported {
+    fn import(&self, since: Cursor, stamp: Nanos) -> ImportPage {
         let mut imported = self.store.import(since, self.page_rows, stamp);
         if self.flaw == Some(WorldFlaw::IgnoresOverdrawn) {
             imported.components.retain(|row| row.count <= OVERDRAWN_TIMES * row.limit.max(1));
@@ -141,7 +141,7 @@ impl SimulatedStore {
         imported
     }
 
-    fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> Published {
+    fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> PublishReply {
         let Some(told) = &self.adds else { return self.store.publish(owner, rows, stamp) };
         let stored: BTreeMap<(CellId, OwnerId), u64> =
             self.store.components().map(|row| ((row.cell, row.owner), row.count)).collect();

@@ -6,14 +6,18 @@
 use super::error::{SettingError, SettingErrors, ValueSource};
 use super::parse::{Refusal, bounded_file};
 use super::table::TABLE;
-use super::{Given, GivenValue, key};
+use super::{GivenTexts, GivenValue, key};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 const FILE_SUFFIX: &str = "_FILE";
 const TOKEN_VARIABLE: &str = "TIDEGATE_TOKEN";
 
-pub(super) fn read(variables: &[(OsString, OsString)], given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read(
+    variables: &[(OsString, OsString)],
+    given: &mut GivenTexts,
+    errors: &mut Vec<SettingError>,
+) {
     // Sorted, so that errors come in the same order each time.
     let mut ours: Vec<(String, &OsStr)> = variables
         .iter()
@@ -28,7 +32,7 @@ pub(super) fn read(variables: &[(OsString, OsString)], given: &mut Given, errors
 }
 
 struct Reader<'a> {
-    given: &'a mut Given,
+    given: &'a mut GivenTexts,
     errors: &'a mut Vec<SettingError>,
     /// Which settings a variable gave already.
     taken: [bool; TABLE.len()],

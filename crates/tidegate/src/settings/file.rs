@@ -5,7 +5,7 @@
 
 use super::error::{SettingError, ValueSource};
 use super::table::TABLE;
-use super::{Given, GivenValue, key};
+use super::{GivenTexts, GivenValue, key};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -16,7 +16,7 @@ const DEFAULT_FILE: &str = "tidegate.toml";
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads the file that was named, or the default one where it exists.
-pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read(named: Option<&Path>, given: &mut GivenTexts, errors: &mut Vec<SettingError>) {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match read_text(path) {
         Ok(text) => read_from(path, &text, given, errors),
@@ -31,7 +31,7 @@ pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<Set
 }
 
 /// What the file at `path` says.
-pub(super) fn read_from(path: &Path, text: &str, given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read_from(path: &Path, text: &str, given: &mut GivenTexts, errors: &mut Vec<SettingError>) {
     Reader { path, text, given, errors }.read();
 }
 
@@ -47,7 +47,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    given: &'a mut Given,
+    given: &'a mut GivenTexts,
     errors: &'a mut Vec<SettingError>,
 }
 

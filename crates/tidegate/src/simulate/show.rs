@@ -3,7 +3,7 @@
 use crate::output::{Colour, Colours, counted, grouped};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use tidegate_sim::fleet::{FleetReport, Judged, Plan};
+use tidegate_sim::fleet::{FigureVerdict, FleetReport, Plan};
 
 pub(crate) fn text(name: &str, plan: &Plan, seed: u64, outcome: &FleetReport) -> String {
     let colours = Colours::of_stdout();
@@ -55,7 +55,7 @@ pub(crate) fn subtitle(plan: &Plan, seed: u64, outcome: &FleetReport) -> String 
     )
 }
 
-fn expected(judged: &Judged) -> String {
+fn expected(judged: &FigureVerdict) -> String {
     match (judged.least, judged.most) {
         (None, None) => String::new(),
         (Some(least), None) => format!("≥ {least}"),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use tidegate_core::Nanos;
 use tidegate_sim::fired::Fired;
-use tidegate_sim::swarm::{self, Episode, Failure, Ran, Smallest};
+use tidegate_sim::swarm::{self, Episode, Failure, SeedReport, Smallest};
 
 /// What all seeds came to.
 #[derive(Default)]
@@ -51,7 +51,7 @@ fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
     let mistake = inputs.mistake.map(|(_, mistake)| mistake);
     let (next, end) = (AtomicU64::new(inputs.from), inputs.from.saturating_add(inputs.seeds));
     let failed = AtomicU64::new(end);
-    let (report, reports) = mpsc::channel::<(u64, Ran)>();
+    let (report, reports) = mpsc::channel::<(u64, SeedReport)>();
     let run_next = || {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         (seed < failed.load(Ordering::Relaxed)).then(|| (seed, swarm::run(seed, length, mistake)))
@@ -83,7 +83,7 @@ fn progress_text(done: usize, seeds: u64, failed: u64, end: u64) -> String {
 }
 
 impl Total {
-    fn and(mut self, (seed, ran): (u64, Ran)) -> Total {
+    fn and(mut self, (seed, ran): (u64, SeedReport)) -> Total {
         self.fired.add_all(&ran.fired);
         self.seeds += 1;
         self.episodes += ran.episodes;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_testkit::{FaultProxy, MariaDb, ProxyFault, Redis};
-use tidegate_world::{Joining, PublishPolicy, PublishThreshold, SqlOptions, SqlWorld, World as _, WorldUrl};
+use tidegate_world::{
+    JoinRequest, PublishPolicy, PublishThreshold, SqlOptions, SqlWorld, World as _, WorldUrl,
+};
 use tokio::runtime::Handle;
 
 /// An empty database, and a way to it that a test can cut.
@@ -123,7 +125,7 @@ fn a_database_of_the_built_in_key_keeps_it() {
         let world = SqlWorld::new(url, SqlOptions::default(), &Handle::current());
         let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(1) };
         let fingerprint = FleetSecret::BUILT_IN.fingerprint();
-        let old = Joining {
+        let old = JoinRequest {
             region: "old".to_owned(),
             origin: 1,
             fingerprint,

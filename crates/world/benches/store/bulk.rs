@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    CellId, Cursor, JoinRequest, KeyName, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
     WorldUrl,
 };
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ async fn on(database: &str, url: &str, processor_time: &dyn Fn() -> Duration) {
     let url = WorldUrl::parse(url).expect("a url");
     let open = || SqlWorld::new(url.clone(), SqlOptions::default(), &tokio::runtime::Handle::current());
     let (writer, reader) = (open(), open());
-    let joining = Joining {
+    let joining = JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,

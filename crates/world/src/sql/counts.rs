@@ -6,8 +6,8 @@ use super::link::{Columns, Failure, micros, nonsense};
 use super::log::{LogReadSet, pack, pack_names, unpack};
 use super::quotas::owner;
 use crate::{
-    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_TTL, Imported, OwnerId, Published,
-    Row, SLICE_RETENTION, StoredCounts,
+    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_TTL, ImportPage, OwnerId,
+    PublishReply, Row, SLICE_RETENTION, StoredCounts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -33,12 +33,12 @@ struct CachedLogEntry {
 
 impl Session<'_> {
     /// One entry of the log for each chunk: the table of counts is written when the log is merged into it.
-    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
+    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<PublishReply, Failure> {
         let (sorted, refused) = sorted(rows);
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             self.link.run(self.publish_text(owner, chunk)).await?;
         }
-        Ok(Published { refused })
+        Ok(PublishReply { refused })
     }
 
     /// The last chunk goes with the question for what changed: of both, what costs a database most is that a
@@ -48,7 +48,7 @@ impl Session<'_> {
         owner: OwnerId,
         rows: &[Row],
         since: Cursor,
-    ) -> Result<(Published, Imported), Failure> {
+    ) -> Result<(PublishReply, ImportPage), Failure> {
         let (sorted, refused) = sorted(rows);
         let mut chunks: Vec<&[&Row]> = sorted.chunks(self.options.chunk_rows.max(1)).collect();
         let last = match since.after {
@@ -59,7 +59,7 @@ impl Session<'_> {
             self.link.run(self.publish_text(owner, chunk)).await?;
         }
         let first = last.map_or_else(String::new, |chunk| self.publish_text(owner, chunk));
-        Ok((Published { refused }, self.import_after(first, since).await?))
+        Ok((PublishReply { refused }, self.import_after(first, since).await?))
     }
 
     fn publish_text(&self, owner: OwnerId, chunk: &[&Row]) -> String {
@@ -73,12 +73,12 @@ impl Session<'_> {
 
     /// By the log as long as it reaches back, which is what happens all day; by the whole table for a first
     /// import and after a long absence.
-    pub(super) async fn import(mut self, since: Cursor) -> Result<Imported, Failure> {
+    pub(super) async fn import(mut self, since: Cursor) -> Result<ImportPage, Failure> {
         self.import_after(String::new(), since).await
     }
 
     /// `first`: statements to be run before, where the cursor is of the log.
-    async fn import_after(&mut self, first: String, since: Cursor) -> Result<Imported, Failure> {
+    async fn import_after(&mut self, first: String, since: Cursor) -> Result<ImportPage, Failure> {
         let by_log = match since.after {
             After::Row(cell, owner) => return self.import_rows(since.changed, Some((cell, owner))).await,
             After::Nothing if since.changed == Nanos::ZERO => None,
@@ -88,13 +88,13 @@ impl Session<'_> {
             Some(imported) => Ok(imported),
             None => {
                 let first = self.import_rows(Nanos::ZERO, None).await?;
-                Ok(Imported { is_restart: since != Cursor::default(), ..first })
+                Ok(ImportPage { is_restart: since != Cursor::default(), ..first })
             }
         }
     }
 
     /// `None` when the log doesn't reach back so far, or is another one: of a database that was set up anew.
-    async fn import_log(&mut self, first: String, since: Cursor) -> Result<Option<Imported>, Failure> {
+    async fn import_log(&mut self, first: String, since: Cursor) -> Result<Option<ImportPage>, Failure> {
         let known = match since.after {
             After::Entries(seen) => Some(seen),
             After::Nothing | After::Row(..) => None,
@@ -105,7 +105,7 @@ impl Session<'_> {
         let was_empty = known.is_some_and(|seen| seen.last() == 0);
         let Some(present) = entries.first().map(|entry| entry.now) else {
             let nothing =
-                Imported { components: Vec::new(), next: since, has_more: false, is_restart: false };
+                ImportPage { components: Vec::new(), next: since, has_more: false, is_restart: false };
             return Ok(was_empty.then_some(nothing));
         };
         let is_same = was_empty
@@ -131,7 +131,7 @@ impl Session<'_> {
             }
         }
         let next = Cursor { changed: present, after: After::Entries(seen), writes: 0 };
-        Ok(Some(Imported { components, next, has_more, is_restart: false }))
+        Ok(Some(ImportPage { components, next, has_more, is_restart: false }))
     }
 
     /// Entries that weren't seen, or of that time on.
@@ -155,7 +155,7 @@ impl Session<'_> {
         &mut self,
         unmerged: Nanos,
         after: Option<(CellId, OwnerId)>,
-    ) -> Result<Imported, Failure> {
+    ) -> Result<ImportPage, Failure> {
         let from = after.map(|(CellId { key, epoch, sequence }, owner)| {
             let key = self.dialect.bytes(&key.get().to_be_bytes());
             let sequence = sequence.0;
@@ -185,7 +185,7 @@ impl Session<'_> {
             _ => After::Nothing,
         };
         let next = Cursor { changed: unmerged, after, writes: 0 };
-        Ok(Imported { components, next, has_more: true, is_restart: false })
+        Ok(ImportPage { components, next, has_more: true, is_restart: false })
     }
 
     /// By the table alone: the log may be gone before somebody comes who reads both.
@@ -202,8 +202,8 @@ impl Session<'_> {
             let text = self.dialect.fill(include_str!("common/stored_counts.sql"), &values);
             for row in self.link.rows(text, read_stored).await? {
                 match row {
-                    Stored::Count(cell, count) => drop(found.insert(cell, count)),
-                    Stored::Lag(behind) => lag = lag.max(behind.plus(COMMIT_REORDER_WINDOW)),
+                    StoredRow::Count(cell, count) => drop(found.insert(cell, count)),
+                    StoredRow::Lag(behind) => lag = lag.max(behind.plus(COMMIT_REORDER_WINDOW)),
                 }
             }
         }
@@ -246,18 +246,18 @@ fn read_entry(row: &dyn Columns) -> Result<CachedLogEntry, sqlx::Error> {
 }
 
 /// A row of [`Session::stored_counts`].
-enum Stored {
+enum StoredRow {
     Count(CellId, u64),
     /// By how much the table is behind the log.
     Lag(Nanos),
 }
 
-fn read_stored(row: &dyn Columns) -> Result<Stored, sqlx::Error> {
+fn read_stored(row: &dyn Columns) -> Result<StoredRow, sqlx::Error> {
     let Some(key) = row.key_if_any(0)? else {
-        return Ok(Stored::Lag(row.instant(4)?.minus(row.instant(3)?)));
+        return Ok(StoredRow::Lag(row.instant(4)?.minus(row.instant(3)?)));
     };
     let epoch = u16::try_from(row.number(1)?).map_err(|_| nonsense(1))?;
-    Ok(Stored::Count(CellId { key, epoch, sequence: Sequence(row.number(2)?) }, row.number(3)?))
+    Ok(StoredRow::Count(CellId { key, epoch, sequence: Sequence(row.number(2)?) }, row.number(3)?))
 }
 
 /// A component, or since when the log isn't merged.

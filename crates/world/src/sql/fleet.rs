@@ -3,7 +3,7 @@
 use super::Session;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Joined, Joining, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, PublishThreshold, Term,
+    JoinReply, JoinRequest, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, PublishThreshold, Term,
     WorldError,
 };
 use std::fmt::Display;
@@ -41,7 +41,7 @@ struct Owner {
 
 impl Session<'_> {
     /// One round trip for a member that stays one. Everything else is a transaction, which holds the fleet's row.
-    pub(super) async fn join(mut self, joining: &Joining) -> Result<Joined, Failure> {
+    pub(super) async fn join(mut self, joining: &JoinRequest) -> Result<JoinReply, Failure> {
         let beat = self.fill(include_str!("common/beat.sql"), joining, &[]);
         let mine = self.fill("owners.origin = {origin}", joining, &[]);
         let known = self.fleet(beat, &mine).await?;
@@ -59,7 +59,7 @@ impl Session<'_> {
         self.change(joining).await
     }
 
-    async fn change(&mut self, joining: &Joining) -> Result<Joined, Failure> {
+    async fn change(&mut self, joining: &JoinRequest) -> Result<JoinReply, Failure> {
         let lock = self.fill(include_str!("common/lock_fleet.sql"), joining, &[]);
         let lock = format!("{}{lock}", self.dialect.begin);
         // With all that ever joined: their ids are taken.
@@ -124,7 +124,7 @@ impl Session<'_> {
         fleet.ok_or_else(|| Failure::Refused("no region has joined yet".to_owned()))
     }
 
-    fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &(dyn Display + Sync))]) -> String {
+    fn fill(&self, text: &str, joining: &JoinRequest, values: &[(&str, &(dyn Display + Sync))]) -> String {
         let (policy, floor_millionths) = match joining.policy.publish {
             PublishThreshold::Headroom => (HEADROOM, 0),
             PublishThreshold::Floor(floor) => (FLOOR, millionths(floor)),
@@ -162,14 +162,14 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn check(&self, joining: &Joining) -> Result<(), WorldError> {
+    fn check(&self, joining: &JoinRequest) -> Result<(), WorldError> {
         let (theirs, ours) = (self.fingerprint, joining.fingerprint);
         if theirs == ours { Ok(()) } else { Err(WorldError::OtherSecret { theirs, ours }) }
     }
 
     /// The owner of an origin. Earlier releases made another one whenever its region was renamed: then it is the one
     /// with this name, or else the one that was heard of last.
-    fn owner_of(&self, joining: &Joining) -> Option<&Owner> {
+    fn owner_of(&self, joining: &JoinRequest) -> Option<&Owner> {
         let of_origin = self.owners.iter().filter(|owner| owner.origin == joining.origin);
         of_origin.max_by_key(|owner| (owner.region == joining.region, owner.state != GONE, owner.seen))
     }
@@ -186,7 +186,7 @@ impl Fleet {
         Membership { version: self.version, members: members.collect() }
     }
 
-    fn joined(&self, me: OwnerId, joining: &Joining) -> Joined {
+    fn joined(&self, me: OwnerId, joining: &JoinRequest) -> JoinReply {
         let is_namesake = |owner: &&Owner| {
             owner.region == joining.region
                 && owner.origin != joining.origin
@@ -194,7 +194,7 @@ impl Fleet {
                 && owner.seen.plus(NAMESAKE_TTL) > self.now
         };
         let namesakes = self.owners.iter().filter(is_namesake).count();
-        Joined {
+        JoinReply {
             me,
             policy: self.policy,
             membership: self.membership(),

@@ -9,7 +9,7 @@ use super::link::{Columns, Failure, micros, nonsense};
 use super::log::{unpack, unpack_names};
 use super::quotas::{name_values, owner};
 use super::{Session, late_after};
-use crate::{COUNT_RETENTION, CellId, Component, KeyName, MERGED_MAX, Merged, OwnerId};
+use crate::{COUNT_RETENTION, CellId, Component, KeyName, MERGED_MAX, MergeReport, OwnerId};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -43,9 +43,9 @@ type Id = (CellId, OwnerId);
 type Rows = BTreeMap<Id, Newest>;
 
 impl Session<'_> {
-    pub(super) async fn merge_log(mut self) -> Result<Merged, Failure> {
+    pub(super) async fn merge_log(mut self) -> Result<MergeReport, Failure> {
         let (rows, entries) = self.unmerged().await?;
-        let mut merged = Merged::default();
+        let mut merged = MergeReport::default();
         for are_named in [true, false] {
             // In the order of keys, as everybody's are: no two ever wait for each other in a ring.
             let rows: Vec<(&Id, &Newest)> =
@@ -88,7 +88,7 @@ impl Session<'_> {
     }
 
     /// A chunk with a value that the database won't have is halved until that row is found.
-    async fn merge(&mut self, chunk: &[(&Id, &Newest)], merged: &mut Merged) -> Result<(), Failure> {
+    async fn merge(&mut self, chunk: &[(&Id, &Newest)], merged: &mut MergeReport) -> Result<(), Failure> {
         let mut left = vec![chunk];
         while let Some(chunk) = left.pop() {
             match self.run_in_time(self.merge_text(chunk)).await {

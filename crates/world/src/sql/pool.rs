@@ -38,7 +38,7 @@ struct Shared {
 
 /// A connection in use. Closed when dropped, unless it is given back.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(super) struct PooledConnection {
     link: Link,
     shared: Arc<Shared>,
     _in_use: OwnedSemaphorePermit,
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     /// Returns an idle connection, or the first that becomes idle or is made. Callers put a deadline around it.
-    pub(super) async fn lend(&self) -> Result<Lent, Failure> {
+    pub(super) async fn lend(&self) -> Result<PooledConnection, Failure> {
         let closed = |_| Failure::Lost("the store is closed".to_owned());
         let in_use = self.in_use.clone().acquire_owned().await.map_err(closed)?;
         let link = match self.shared.take_idle() {
@@ -61,7 +61,7 @@ impl Pool {
             None => self.wait().await?,
         };
         self.make_spare();
-        Ok(Lent { link, shared: self.shared.clone(), _in_use: in_use })
+        Ok(PooledConnection { link, shared: self.shared.clone(), _in_use: in_use })
     }
 
     /// Waits for a connection: one that is being made now, or one that another caller gives back before.
@@ -138,7 +138,7 @@ impl Shared {
     }
 }
 
-impl Lent {
+impl PooledConnection {
     pub(super) fn link(&mut self) -> &mut Link {
         &mut self.link
     }

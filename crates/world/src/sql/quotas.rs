@@ -4,8 +4,8 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, Acknowledgement, DEMAND_TTL, Demand, Granted, KeyName, Membership, OwnerId, RECONCILER,
-    SliceHolding, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
+    AcknowledgedSlice, Acknowledgement, DEMAND_TTL, Demand, KeyName, Membership, OwnerId, RECONCILER,
+    SliceGrants, SliceHolding, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Period, Rate, Spec};
@@ -78,11 +78,11 @@ impl Session<'_> {
     }
 
     pub(super) async fn acknowledge(self, owner: OwnerId, said: &Acknowledgement) -> Result<(), Failure> {
-        let mut sorted: Vec<&Acknowledged> = said.slices.iter().collect();
+        let mut sorted: Vec<&AcknowledgedSlice> = said.slices.iter().collect();
         sorted.sort_by_key(|slice| (slice.key, slice.generation));
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             let mut text = self.dialect.begin.to_owned();
-            for Acknowledged { key, generation } in chunk {
+            for AcknowledgedSlice { key, generation } in chunk {
                 let values: [(&str, &(dyn Display + Sync)); 4] = [
                     ("key", &self.key(*key)),
                     ("owner", &owner.0),
@@ -115,7 +115,7 @@ impl Session<'_> {
     }
 
     /// One transaction, which holds the lease from its first statement on: whoever takes over waits for it.
-    pub(super) async fn grant(self, term: Term, granted: &Granted) -> Result<(), Failure> {
+    pub(super) async fn grant(self, term: Term, granted: &SliceGrants) -> Result<(), Failure> {
         let lock = include_str!("common/lock_lease.sql");
         let lock = self.dialect.fill(lock, &[("job", &self.dialect.text(RECONCILER))]);
         let lock = format!("{}{lock}", self.dialect.begin);

@@ -1,6 +1,6 @@
 //! Components of cells, found by what they are, by when they changed, and by when they expire.
 
-use crate::{After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, Imported, OwnerId, Row};
+use crate::{After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, ImportPage, OwnerId, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use tidegate_core::Nanos;
@@ -45,7 +45,7 @@ impl Counts {
         self.by_expiry.insert((expires, id));
     }
 
-    pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+    pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> ImportPage {
         let is_restart = since.writes > self.writes;
         let since = if is_restart { Cursor::default() } else { since };
         let writes = self.writes;
@@ -64,7 +64,7 @@ impl Counts {
             }
             _ => Cursor { changed: now, after: After::Nothing, writes },
         };
-        Imported { components, next, has_more, is_restart }
+        ImportPage { components, next, has_more, is_restart }
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {

@@ -1,12 +1,12 @@
 //! Who takes part, and what all must do alike.
 
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, WorldError};
+use crate::{JoinReply, JoinRequest, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, WorldError};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fleet {
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedSettings>,
     version: u64,
     /// All that ever were.
     owners: BTreeMap<OwnerId, Owner>,
@@ -14,7 +14,7 @@ pub(super) struct Fleet {
 
 /// By the first region that came.
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordedSettings {
     fingerprint: u64,
     policy: PublishPolicy,
 }
@@ -38,9 +38,9 @@ enum MemberState {
 }
 
 impl Fleet {
-    pub(super) fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+    pub(super) fn join(&mut self, joining: &JoinRequest, now: Nanos) -> Result<JoinReply, WorldError> {
         joining.check()?;
-        let ours = Recorded { fingerprint: joining.fingerprint, policy: joining.policy };
+        let ours = RecordedSettings { fingerprint: joining.fingerprint, policy: joining.policy };
         let recorded = *self.recorded.get_or_insert(ours);
         if recorded.fingerprint != ours.fingerprint {
             return Err(WorldError::OtherSecret { theirs: recorded.fingerprint, ours: ours.fingerprint });
@@ -55,7 +55,7 @@ impl Fleet {
             owner.region == joining.region && owner.origin != joining.origin && lately(owner)
         };
         let namesakes = self.owners.values().filter(is_namesake).count();
-        Ok(Joined {
+        Ok(JoinReply {
             me,
             policy: recorded.policy,
             membership: self.membership(),
@@ -109,7 +109,7 @@ impl Fleet {
         Ok(())
     }
 
-    fn owner_of(&mut self, joining: &Joining) -> OwnerId {
+    fn owner_of(&mut self, joining: &JoinRequest) -> OwnerId {
         if let Some((id, owner)) = self.owners.iter_mut().find(|(_, owner)| owner.origin == joining.origin) {
             owner.region.clone_from(&joining.region);
             return *id;
@@ -127,7 +127,7 @@ impl Fleet {
         id
     }
 
-    fn record(&mut self, me: OwnerId, joining: &Joining, now: Nanos) {
+    fn record(&mut self, me: OwnerId, joining: &JoinRequest, now: Nanos) {
         let mut others = self.owners.iter().filter(|(id, _)| **id != me).map(|(_, owner)| owner.state);
         let is_alone = others.clone().all(|standing| standing == MemberState::Gone);
         let nobody_holds_anything = others.all(|standing| standing != MemberState::Active);

@@ -1,8 +1,8 @@
 //! What regions ask for, and which slices they hold.
 
 use crate::{
-    Acknowledged, DELETED_MAX, DEMAND_TTL, Demand, Granted, OwnerId, SLICE_RETENTION, SliceHolding, SliceRow,
-    WorldError,
+    AcknowledgedSlice, DELETED_MAX, DEMAND_TTL, Demand, OwnerId, SLICE_RETENTION, SliceGrants, SliceHolding,
+    SliceRow, WorldError,
 };
 use std::collections::BTreeMap;
 use tidegate_core::{KeyId, Nanos};
@@ -45,8 +45,8 @@ impl Quotas {
         self.slices.values().copied().collect()
     }
 
-    pub(super) fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged]) {
-        for Acknowledged { key, generation } in slices {
+    pub(super) fn acknowledge(&mut self, owner: OwnerId, slices: &[AcknowledgedSlice]) {
+        for AcknowledgedSlice { key, generation } in slices {
             let Some(held) = self.slices.get_mut(&(*key, owner)) else { continue };
             // Nobody can go by what was never written.
             if *generation <= held.row.generation {
@@ -55,7 +55,7 @@ impl Quotas {
         }
     }
 
-    pub(super) fn grant(&mut self, granted: &Granted) {
+    pub(super) fn grant(&mut self, granted: &SliceGrants) {
         self.slices.retain(|(key, _), _| !granted.dropped.contains(key));
         self.demands.retain(|(key, _), _| !granted.dropped.contains(key));
         for held in &granted.slices {

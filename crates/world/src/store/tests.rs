@@ -13,8 +13,8 @@ fn row(key: u128, count: u64) -> Row {
     Row { cell, count, limit: 100, expires: at(60_000), name: None }
 }
 
-fn joining(region: &str) -> Joining {
-    Joining {
+fn joining(region: &str) -> JoinRequest {
+    JoinRequest {
         region: region.to_owned(),
         origin: u64::from(region.as_bytes()[0]),
         fingerprint: 9,
@@ -29,7 +29,7 @@ fn joining(region: &str) -> Joining {
 fn rows_of_one_instant_come_once_each_over_pages() {
     let mut store = WorldStore::default();
     for key in 0..10 {
-        assert_eq!(store.publish(OwnerId(1), &[row(key, 1)], at(0)), Published::default());
+        assert_eq!(store.publish(OwnerId(1), &[row(key, 1)], at(0)), PublishReply::default());
     }
     let (mut since, mut seen) = (Cursor::default(), Vec::new());
     loop {
@@ -97,15 +97,15 @@ fn a_second_region_waits_until_the_reconciler_has_let_it_in() {
     assert_eq!((membership.version, is_active(&membership, second.me)), (2, false));
     membership.version += 1;
     membership.members.iter_mut().for_each(|member| member.is_active = true);
-    let granted = Granted { membership: Some(membership.clone()), ..Granted::default() };
+    let granted = SliceGrants { membership: Some(membership.clone()), ..SliceGrants::default() };
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Deposed { theirs: 0 }));
     store.lead(RECONCILER, 1, Nanos::from_secs(1), at(2));
     assert_eq!(store.grant(Term(1), &granted), Ok(()));
     assert_eq!(store.membership(), membership);
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 1 }), "granted since");
-    let granted = Granted { revision: 1, ..granted };
+    let granted = SliceGrants { revision: 1, ..granted };
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 3 }), "joined since");
-    let left = store.join(&Joining { leaves: true, ..joining("eu") }, at(3)).unwrap();
+    let left = store.join(&JoinRequest { leaves: true, ..joining("eu") }, at(3)).unwrap();
     let eu = left.membership.members.iter().find(|member| member.owner == left.me).unwrap();
     assert_eq!((left.membership.version, eu.is_active, eu.seen), (4, false, Nanos::ZERO), "to be given up");
 }

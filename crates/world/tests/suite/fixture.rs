@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, PublishPolicy, PublishThreshold, Row,
-    RuleLog, SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, JoinRequest, KeyName, MemoryWorld, OwnerId, PublishPolicy, PublishThreshold,
+    Row, RuleLog, SqlOptions, SqlWorld, World, WorldUrl,
 };
 
 /// Generous: what is checked here isn't how fast a busy machine is.
@@ -159,9 +159,9 @@ impl Fixture {
 pub(crate) const PAGE_ROWS: usize = 70;
 
 /// A region on an origin of its own; `number` tells namesakes apart.
-pub(crate) fn joining(region: &str, number: u64) -> Joining {
+pub(crate) fn joining(region: &str, number: u64) -> JoinRequest {
     let of_name = region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    Joining {
+    JoinRequest {
         region: region.to_owned(),
         origin: of_name ^ number << 60,
         fingerprint: 0xfeed_f00d_dead_beef,

@@ -4,7 +4,7 @@ use super::Feed;
 use crate::stream::HEARTBEAT_EVERY;
 use crate::stream::frame::framed;
 use crate::stream::message::{
-    AnswerPart, Down, FollowerRole, Hello, PROTOCOL, Payload, SnapshotId, Up, Welcome,
+    AnswerPart, FollowerMessage, FollowerRole, Hello, PROTOCOL, Payload, ServerMessage, SnapshotId, Welcome,
 };
 use crate::stream::recent::Lack;
 use bytes::Bytes;
@@ -82,12 +82,12 @@ impl Subscriber {
         if !self.is_welcomed {
             self.is_welcomed = true;
             let (node, software) = (self.feed.name.clone(), self.feed.software.clone());
-            out.push(message(&Down::Welcome(Welcome { protocol: PROTOCOL, node, software })));
+            out.push(message(&ServerMessage::Welcome(Welcome { protocol: PROTOCOL, node, software })));
         }
         if now >= self.heartbeat_at {
             self.heartbeat_at = now.plus(HEARTBEAT_EVERY);
             let (head, stale_ms) = (self.feed.head(), self.feed.reported_stale_ms(now));
-            out.push(message(&Down::Heartbeat { head, stale_ms }));
+            out.push(message(&ServerMessage::Heartbeat { head, stale_ms }));
         }
         self.fill_notices(out);
         self.fill_questions(out);
@@ -110,7 +110,7 @@ impl Subscriber {
             let (number, reset) = self.feed.core.lock().resets.next(self.resets_sent, self.came_with, now);
             self.resets_sent = number;
             let Some(reset) = reset else { return };
-            let message = message(&Down::Reset(reset));
+            let message = message(&ServerMessage::Reset(reset));
             bytes += message.len();
             out.push(message);
         }
@@ -127,7 +127,7 @@ impl Subscriber {
         let seen = self.notices_seen;
         for (kind, (revision, payload)) in core.notices.iter().filter(|(_, (revision, _))| *revision > seen) {
             self.notices_seen = self.notices_seen.max(*revision);
-            out.push(message(&Down::Notice(Payload { kind: *kind, payload: payload.clone() })));
+            out.push(message(&ServerMessage::Notice(Payload { kind: *kind, payload: payload.clone() })));
         }
     }
 
@@ -187,11 +187,11 @@ impl Subscriber {
         if !*is_begun {
             *is_begun = true;
             let (id, length) = (snapshot.id(), length(snapshot));
-            out.push(message(&Down::Snapshot { id, length, offset: *offset }));
+            out.push(message(&ServerMessage::Snapshot { id, length, offset: *offset }));
         }
         let bytes = Bytes::copy_from_slice(snapshot.chunk(*offset, CHUNK_BYTES));
         let end = *offset + u64::try_from(bytes.len()).unwrap_or(0);
-        out.push(message(&Down::Chunk { offset: *offset, bytes }));
+        out.push(message(&ServerMessage::Chunk { offset: *offset, bytes }));
         *offset = end;
         if end >= length(snapshot) {
             let version = snapshot.version();
@@ -217,25 +217,25 @@ impl Subscriber {
     }
 
     /// Handles a message of the follower.
-    pub fn receive(&mut self, up: Up, now: Nanos) {
+    pub fn receive(&mut self, up: FollowerMessage, now: Nanos) {
         match up {
             // One that isn't newer than what it has would help it to nothing.
-            Up::Resume { wants_snapshot: true, rule_version } => {
+            FollowerMessage::Resume { wants_snapshot: true, rule_version } => {
                 self.position = Position::Waits { at_least: rule_version.saturating_add(1) };
             }
-            Up::Resume { rule_version, .. } => self.position = Position::After(rule_version),
-            Up::Health(health) => {
+            FollowerMessage::Resume { rule_version, .. } => self.position = Position::After(rule_version),
+            FollowerMessage::Health(health) => {
                 self.feed.nodes.lock().record_health(&self.node, self.connection, health, now)
             }
-            Up::Report(payload) => self.feed.report(self.node.clone(), payload),
-            Up::Nodes(reports) => self.feed.nodes.lock().receive_reports(reports, now),
+            FollowerMessage::Report(payload) => self.feed.report(self.node.clone(), payload),
+            FollowerMessage::Nodes(reports) => self.feed.nodes.lock().receive_reports(reports, now),
             // Only a broker speaks for others.
-            Up::Answer(part) => {
+            FollowerMessage::Answer(part) => {
                 let node = if self.role == FollowerRole::Broker { part.node } else { self.node.clone() };
                 self.feed.questions.lock().receive(AnswerPart { node, ..part });
             }
             // A second hello says nothing new; what isn't known is of a newer release.
-            Up::Hello(_) | Up::Unknown => {}
+            FollowerMessage::Hello(_) | FollowerMessage::Unknown => {}
         }
     }
 
@@ -254,6 +254,6 @@ pub(super) fn length(snapshot: &Snapshot) -> u64 {
     u64::try_from(snapshot.bytes().len()).unwrap_or(u64::MAX)
 }
 
-fn message(down: &Down) -> Bytes {
+fn message(down: &ServerMessage) -> Bytes {
     framed(|out| down.encode(out)).into()
 }

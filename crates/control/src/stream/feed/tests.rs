@@ -3,7 +3,7 @@
 use super::subscriber::{BATCH_DELAY, CHUNK_BYTES, length};
 use super::*;
 use crate::stream::frame::take_first;
-use crate::stream::message::{Down, FollowerRole, PROTOCOL, SnapshotId, Up};
+use crate::stream::message::{FollowerMessage, FollowerRole, PROTOCOL, ServerMessage, SnapshotId};
 use bytes::BytesMut;
 use tidegate_rules::{LookupSeed, Override, OverrideEffect, OverrideName, SnapshotWriter};
 
@@ -56,17 +56,19 @@ fn snapshot(version: u64, overrides: usize) -> Arc<Snapshot> {
     Arc::new(snapshot)
 }
 
-fn sent(subscriber: &mut Subscriber, now: Nanos) -> Vec<Down> {
+fn sent(subscriber: &mut Subscriber, now: Nanos) -> Vec<ServerMessage> {
     let mut out = Vec::new();
     subscriber.fill(now, ROOM, &mut out);
     let mut bytes = BytesMut::from(&out.concat()[..]);
     std::iter::from_fn(|| take_first(&mut bytes, 1 << 25).unwrap())
-        .map(|message| Down::decode(&message).unwrap())
+        .map(|message| ServerMessage::decode(&message).unwrap())
         .collect()
 }
 
-fn versions(sent: &[Down]) -> Vec<u64> {
-    let version = |down: &Down| if let Down::Change { version, .. } = down { Some(*version) } else { None };
+fn versions(sent: &[ServerMessage]) -> Vec<u64> {
+    let version = |down: &ServerMessage| {
+        if let ServerMessage::Change { version, .. } = down { Some(*version) } else { None }
+    };
     sent.iter().filter_map(version).collect()
 }
 
@@ -76,11 +78,11 @@ fn a_follower_is_welcomed_and_gets_what_it_lacks() {
     (5..=7).for_each(|version| publish(&feed, version));
     let mut subscriber = feed.subscribe(&hello("a", 5), at(0));
     let first = sent(&mut subscriber, at(0));
-    assert!(matches!(&first[0], Down::Welcome(welcome) if &*welcome.node == "control"));
-    assert!(matches!(first[1], Down::Heartbeat { head: 7, .. }));
+    assert!(matches!(&first[0], ServerMessage::Welcome(welcome) if &*welcome.node == "control"));
+    assert!(matches!(first[1], ServerMessage::Heartbeat { head: 7, .. }));
     assert_eq!(versions(&first), [6, 7]);
     assert!(sent(&mut subscriber, at(100)).is_empty(), "nothing changed");
-    assert!(matches!(sent(&mut subscriber, at(200))[..], [Down::Heartbeat { head: 7, .. }]));
+    assert!(matches!(sent(&mut subscriber, at(200))[..], [ServerMessage::Heartbeat { head: 7, .. }]));
 }
 
 #[test]
@@ -110,10 +112,10 @@ fn who_is_too_far_behind_gets_the_file_and_then_what_came_after() {
     let mut bytes = Vec::new();
     for down in &heard {
         match down {
-            Down::Snapshot { id, length: total, offset } => {
+            ServerMessage::Snapshot { id, length: total, offset } => {
                 assert_eq!((*id, *total, *offset), (file.id(), length(&file), 0));
             }
-            Down::Chunk { offset, bytes: piece } => {
+            ServerMessage::Chunk { offset, bytes: piece } => {
                 assert_eq!(*offset, u64::try_from(bytes.len()).unwrap());
                 bytes.extend_from_slice(piece);
             }
@@ -134,7 +136,7 @@ fn a_file_that_is_partly_there_goes_on_where_it_was_cut_off() {
         let mut subscriber = feed.subscribe(&hello, at(0));
         let heard = sent(&mut subscriber, at(0));
         let begun = heard.iter().find_map(|down| match down {
-            Down::Snapshot { offset, .. } => Some(*offset),
+            ServerMessage::Snapshot { offset, .. } => Some(*offset),
             _ => None,
         });
         assert_eq!(begun, Some(begins_at), "{id}");
@@ -151,7 +153,7 @@ fn a_slow_follower_is_resynchronised_and_costs_no_memory() {
     assert!(versions(&sent(&mut slow, at(50))).is_empty(), "what it lacks is gone, and there is no file yet");
     feed.offer(snapshot(19, 100));
     let heard = sent(&mut slow, at(60));
-    assert!(heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+    assert!(heard.iter().any(|down| matches!(down, ServerMessage::Snapshot { .. })), "{heard:?}");
     assert_eq!(versions(&sent(&mut slow, at(61))), [20]);
     assert_eq!(feed.counters().named()[2], ("followers_resynchronised", 1));
 }
@@ -162,10 +164,10 @@ fn a_file_that_cant_be_gone_on_from_isnt_sent() {
     feed.core.lock().snapshot = Some(snapshot(50, 100));
     let mut subscriber = feed.subscribe(&hello("new", 0), at(0));
     let heard = sent(&mut subscriber, at(0));
-    assert!(!heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+    assert!(!heard.iter().any(|down| matches!(down, ServerMessage::Snapshot { .. })), "{heard:?}");
     feed.offer(snapshot(100, 100));
     let heard = sent(&mut subscriber, at(1));
-    assert!(heard.iter().any(|down| matches!(down, Down::Snapshot { .. })), "{heard:?}");
+    assert!(heard.iter().any(|down| matches!(down, ServerMessage::Snapshot { .. })), "{heard:?}");
 }
 
 #[test]
@@ -174,11 +176,12 @@ fn who_asks_again_gets_it_again() {
     (1..=3).for_each(|version| publish(&feed, version));
     let mut subscriber = feed.subscribe(&hello("a", 1), at(0));
     assert_eq!(versions(&sent(&mut subscriber, at(0))), [2, 3]);
-    subscriber.receive(Up::Resume { rule_version: 1, wants_snapshot: false }, at(50));
+    subscriber.receive(FollowerMessage::Resume { rule_version: 1, wants_snapshot: false }, at(50));
     assert_eq!(versions(&sent(&mut subscriber, at(50))), [2, 3]);
     feed.offer(snapshot(2, 10));
-    subscriber.receive(Up::Resume { rule_version: 2, wants_snapshot: true }, at(60));
-    let is_file = |heard: &[Down]| heard.iter().any(|down| matches!(down, Down::Chunk { .. }));
+    subscriber.receive(FollowerMessage::Resume { rule_version: 2, wants_snapshot: true }, at(60));
+    let is_file =
+        |heard: &[ServerMessage]| heard.iter().any(|down| matches!(down, ServerMessage::Chunk { .. }));
     assert!(!is_file(&sent(&mut subscriber, at(60))), "what isn't newer is of no use");
     assert!(feed.takes_snapshot_request() && !feed.takes_snapshot_request());
     feed.offer(snapshot(3, 10));
@@ -189,7 +192,7 @@ fn who_asks_again_gets_it_again() {
 fn who_has_just_started_doesnt_say_how_old_its_rules_are() {
     let feed = feed_at(5);
     let stale_ms = |now| match sent(&mut feed.subscribe(&hello("a", 5), now), now)[1] {
-        Down::Heartbeat { stale_ms, .. } => stale_ms,
+        ServerMessage::Heartbeat { stale_ms, .. } => stale_ms,
         _ => panic!("a heartbeat comes second"),
     };
     assert_eq!(stale_ms(at(300)), u64::MAX, "not 300: nobody has confirmed version 5");
@@ -207,7 +210,10 @@ fn the_head_is_as_stale_as_it_was_last_confirmed() {
     feed.confirm(at(1100), at(900));
     assert_eq!(feed.stale_for(at(1100)), at(400), "an older word doesn't undo a newer one");
     let mut subscriber = feed.subscribe(&hello("a", 1), at(1200));
-    assert!(matches!(sent(&mut subscriber, at(1200))[1], Down::Heartbeat { head: 1, stale_ms: 500 }));
+    assert!(matches!(
+        sent(&mut subscriber, at(1200))[1],
+        ServerMessage::Heartbeat { head: 1, stale_ms: 500 }
+    ));
 }
 
 #[test]
@@ -217,17 +223,19 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
     feed.notice(Payload { kind: PayloadKind::HotSet, payload: payload("old") });
     feed.notice(Payload { kind: PayloadKind::HotSet, payload: payload("new") });
     let mut subscriber = feed.subscribe(&hello("a", 0), at(0));
-    let notices = |heard: Vec<Down>| -> Vec<Bytes> {
+    let notices = |heard: Vec<ServerMessage>| -> Vec<Bytes> {
         heard
             .into_iter()
-            .filter_map(|down| if let Down::Notice(notice) = down { Some(notice.payload) } else { None })
+            .filter_map(
+                |down| if let ServerMessage::Notice(notice) = down { Some(notice.payload) } else { None },
+            )
             .collect()
     };
     assert_eq!(notices(sent(&mut subscriber, at(0))), [payload("new")]);
     assert!(notices(sent(&mut subscriber, at(200))).is_empty());
     for _ in 0..REPORTS_MAX + 3 {
         let report = Payload { kind: PayloadKind::Demand, payload: payload("x") };
-        subscriber.receive(Up::Report(report), at(1));
+        subscriber.receive(FollowerMessage::Report(report), at(1));
     }
     assert_eq!(feed.take_reports(usize::MAX).len(), REPORTS_MAX);
     assert_eq!(feed.counters().named()[3].1, 3);
@@ -237,7 +245,10 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
 fn who_follows_by_which_rules_is_known() {
     let feed = feed_at(3);
     let mut subscriber = feed.subscribe(&hello("a", 2), at(0));
-    subscriber.receive(Up::Health(FollowerHealth { rule_version: 3, ..FollowerHealth::default() }), at(5));
+    subscriber.receive(
+        FollowerMessage::Health(FollowerHealth { rule_version: 3, ..FollowerHealth::default() }),
+        at(5),
+    );
     let nodes = feed.nodes(at(10));
     assert_eq!((nodes[0].rule_version, nodes[0].is_connected, nodes[0].seen_ms_ago), (3, true, 5));
     drop(subscriber);
@@ -248,8 +259,10 @@ fn reset(version: u64) -> PastReset {
     PastReset { version, age: Nanos::ZERO, delta: Bytes::from_static(b"reset") }
 }
 
-fn resets(sent: &[Down]) -> Vec<u64> {
-    let version = |down: &Down| if let Down::Reset(reset) = down { Some(reset.version) } else { None };
+fn resets(sent: &[ServerMessage]) -> Vec<u64> {
+    let version = |down: &ServerMessage| {
+        if let ServerMessage::Reset(reset) = down { Some(reset.version) } else { None }
+    };
     sent.iter().filter_map(version).collect()
 }
 
@@ -281,10 +294,10 @@ fn a_follower_that_gets_a_file_in_between_is_told_of_the_resets_that_it_missed()
     sent(&mut follower, at(0));
     feed.receive_reset(reset(6), at(0));
     feed.offer(snapshot(9, 10));
-    follower.receive(Up::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
+    follower.receive(FollowerMessage::Resume { rule_version: 5, wants_snapshot: true }, at(1000));
     let received = sent(&mut follower, at(1000));
-    let is_chunk = |down: &Down| matches!(down, Down::Chunk { .. });
-    let is_reset = |down: &Down| matches!(down, Down::Reset(_));
+    let is_chunk = |down: &ServerMessage| matches!(down, ServerMessage::Chunk { .. });
+    let is_reset = |down: &ServerMessage| matches!(down, ServerMessage::Reset(_));
     let (file, told) = (received.iter().rposition(is_chunk), received.iter().position(is_reset));
     assert!(file.is_some() && told > file, "the rules first, and then what happened to them: {received:?}");
 }
@@ -304,7 +317,8 @@ fn many_resets_are_told_in_pieces() {
         assert!(!out.is_empty() && bytes < 2 * ROOM, "{bytes} bytes in one piece");
         let mut bytes = BytesMut::from(&out.concat()[..]);
         let messages = std::iter::from_fn(|| take_first(&mut bytes, 1 << 25).unwrap());
-        told += resets(&messages.map(|message| Down::decode(&message).unwrap()).collect::<Vec<_>>()).len();
+        told += resets(&messages.map(|message| ServerMessage::decode(&message).unwrap()).collect::<Vec<_>>())
+            .len();
         assert!(told == count || follower.wakes_at(at(0)) == at(0), "there is more to send");
     }
     assert!(follower.wakes_at(at(0)) > at(0));

@@ -14,7 +14,7 @@ const BEHIND_STALE_MAX: Nanos = Nanos::from_secs(5);
 
 /// A version that isn't in force yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedVersion {
     head: u64,
     /// When it was named, it had been the newest of all so long ago.
     stale_for: Nanos,
@@ -37,7 +37,7 @@ impl Follower {
         } else {
             self.ahead_since = None;
             // While changes keep coming, the head is always ahead: the first one that was named is waited for.
-            self.awaited.get_or_insert(Awaited { head, stale_for, since: now });
+            self.awaited.get_or_insert(AwaitedVersion { head, stale_for, since: now });
             self.confirm(rule_store, now);
         }
         if self.is_stuck {

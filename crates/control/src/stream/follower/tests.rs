@@ -45,17 +45,17 @@ impl RuleStore for FakeRuleStore {
         Ok(id.version)
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         self.batches += 1;
         for (version, _) in changes {
             assert_eq!(*version, self.version + 1, "no gaps");
             if self.refuses == Some(*version) {
-                return Applied { version: self.version, refused: Some("it is hostile".to_owned()) };
+                return ApplyResult { version: self.version, refused: Some("it is hostile".to_owned()) };
             }
             self.version = *version;
             self.applied.push(*version);
         }
-        Applied { version: self.version, refused: None }
+        ApplyResult { version: self.version, refused: None }
     }
 
     fn reset(&mut self, reset: &PastReset) {
@@ -77,17 +77,17 @@ fn follower(servers: usize) -> Follower {
     Follower::new(identity, servers, 4, at(0))
 }
 
-fn welcome(software: &str, oldest: u32, newest: u32) -> Down {
+fn welcome(software: &str, oldest: u32, newest: u32) -> ServerMessage {
     let protocol = Protocol { newest, oldest };
-    Down::Welcome(Welcome { protocol, node: "b1".into(), software: software.into() })
+    ServerMessage::Welcome(Welcome { protocol, node: "b1".into(), software: software.into() })
 }
 
-fn change(version: u64) -> Down {
-    Down::Change { version, delta: Bytes::from_static(b"delta") }
+fn change(version: u64) -> ServerMessage {
+    ServerMessage::Change { version, delta: Bytes::from_static(b"delta") }
 }
 
-fn heartbeat(head: u64) -> Down {
-    Down::Heartbeat { head, stale_ms: 0 }
+fn heartbeat(head: u64) -> ServerMessage {
+    ServerMessage::Heartbeat { head, stale_ms: 0 }
 }
 
 /// Connected and welcomed at 0.
@@ -101,7 +101,9 @@ fn following(kept: &mut FakeRuleStore, servers: usize) -> Follower {
 
 fn resumes(actions: &[Action]) -> Vec<(u64, bool)> {
     let resume = |action: &Action| match action {
-        Action::Send(Up::Resume { rule_version, wants_snapshot }) => Some((*rule_version, *wants_snapshot)),
+        Action::Send(FollowerMessage::Resume { rule_version, wants_snapshot }) => {
+            Some((*rule_version, *wants_snapshot))
+        }
         _ => None,
     };
     actions.iter().filter_map(resume).collect()
@@ -113,7 +115,9 @@ fn a_follower_says_what_it_has() {
     let kept = FakeRuleStore { version: 3, partial, ..FakeRuleStore::default() };
     let mut follower = follower(1);
     follower.tick(at(0));
-    let [Action::Send(Up::Hello(hello))] = &follower.connected(&kept, at(0))[..] else { panic!("a hello") };
+    let [Action::Send(FollowerMessage::Hello(hello))] = &follower.connected(&kept, at(0))[..] else {
+        panic!("a hello")
+    };
     assert_eq!((hello.rule_version, &hello.partial, hello.protocol), (3, &partial, PROTOCOL));
 }
 
@@ -183,14 +187,14 @@ fn a_refused_change_leaves_the_rules_in_force_and_asks_for_a_snapshot_now_and_th
 
 fn load(follower: &mut Follower, kept: &mut FakeRuleStore, version: u64, now: Nanos) -> Vec<Action> {
     let id = SnapshotId { version, digest: 1 };
-    let mut actions = follower.receive(Down::Snapshot { id, length: 10, offset: 0 }, kept, now);
+    let mut actions = follower.receive(ServerMessage::Snapshot { id, length: 10, offset: 0 }, kept, now);
     actions.extend(follower.receive(
-        Down::Chunk { offset: 0, bytes: Bytes::from_static(b"01234") },
+        ServerMessage::Chunk { offset: 0, bytes: Bytes::from_static(b"01234") },
         kept,
         now,
     ));
     actions.extend(follower.receive(
-        Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") },
+        ServerMessage::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") },
         kept,
         now,
     ));
@@ -202,10 +206,18 @@ fn a_snapshot_is_put_in_force_when_it_is_whole() {
     let mut kept = FakeRuleStore::default();
     let mut follower = following(&mut kept, 1);
     let id = SnapshotId { version: 7, digest: 1 };
-    follower.receive(Down::Snapshot { id, length: 10, offset: 0 }, &mut kept, at(1));
-    follower.receive(Down::Chunk { offset: 0, bytes: Bytes::from_static(b"01234") }, &mut kept, at(2));
+    follower.receive(ServerMessage::Snapshot { id, length: 10, offset: 0 }, &mut kept, at(1));
+    follower.receive(
+        ServerMessage::Chunk { offset: 0, bytes: Bytes::from_static(b"01234") },
+        &mut kept,
+        at(2),
+    );
     assert_eq!((follower.status().loading, kept.version), (Some((5, 10)), 0));
-    follower.receive(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(3));
+    follower.receive(
+        ServerMessage::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") },
+        &mut kept,
+        at(3),
+    );
     assert_eq!((follower.status().loading, follower.status().version, kept.version), (None, 7, 7));
     follower.receive(change(8), &mut kept, at(4));
     follower.apply_pending(&mut kept, at(4));
@@ -217,9 +229,12 @@ fn a_snapshot_with_a_hole_or_a_wrong_checksum_is_refused_and_asked_for_again() {
     let mut kept = FakeRuleStore { version: 3, ..FakeRuleStore::default() };
     let mut follower = following(&mut kept, 1);
     let id = SnapshotId { version: 7, digest: 1 };
-    follower.receive(Down::Snapshot { id, length: 10, offset: 0 }, &mut kept, at(1));
-    let asked =
-        follower.receive(Down::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") }, &mut kept, at(1));
+    follower.receive(ServerMessage::Snapshot { id, length: 10, offset: 0 }, &mut kept, at(1));
+    let asked = follower.receive(
+        ServerMessage::Chunk { offset: 5, bytes: Bytes::from_static(b"56789") },
+        &mut kept,
+        at(1),
+    );
     assert_eq!((resumes(&asked), follower.status().version), (vec![(3, true)], 3));
     kept.refuses_snapshots = true;
     stays_connected(&mut follower, &mut kept, 0..7000);
@@ -234,7 +249,7 @@ fn a_snapshot_with_a_hole_or_a_wrong_checksum_is_refused_and_asked_for_again() {
 /// The server says something, and nothing that matters.
 fn stays_connected(follower: &mut Follower, kept: &mut FakeRuleStore, millis: std::ops::Range<u64>) {
     for now in millis.step_by(500).skip(1) {
-        assert!(follower.receive(Down::Unknown, kept, at(now)).is_empty());
+        assert!(follower.receive(ServerMessage::Unknown, kept, at(now)).is_empty());
     }
 }
 
@@ -301,7 +316,7 @@ fn attempts_go_round_and_waits_grow_to_a_bound() {
 fn staleness_counts_from_the_last_word_that_nothing_is_newer() {
     let mut kept = FakeRuleStore { version: 5, ..FakeRuleStore::default() };
     let mut follower = following(&mut kept, 1);
-    follower.receive(Down::Heartbeat { head: 5, stale_ms: 400 }, &mut kept, at(900));
+    follower.receive(ServerMessage::Heartbeat { head: 5, stale_ms: 400 }, &mut kept, at(900));
     assert_eq!(follower.status().stale_for(at(900)), at(400), "the server's own counts too");
     follower.receive(heartbeat(6), &mut kept, at(1200));
     assert_eq!(follower.status().stale_for(at(1200)), at(700), "version 6 isn't here yet");
@@ -328,7 +343,7 @@ fn a_server_that_is_behind_confirms_nothing_and_may_catch_up() {
     assert_eq!(kept.version, 13, "it was only late");
     // One that doesn't know itself what is the newest says nothing of the store.
     for tick in 45..=150 {
-        follower.receive(Down::Heartbeat { head: 7, stale_ms: 5001 }, &mut kept, at(200 * tick));
+        follower.receive(ServerMessage::Heartbeat { head: 7, stale_ms: 5001 }, &mut kept, at(200 * tick));
     }
     follower.receive(change(14), &mut kept, at(30_100));
     follower.apply_pending(&mut kept, at(30_100));
@@ -376,7 +391,7 @@ fn a_broker_that_is_cut_off_itself_is_left_where_there_are_others() {
         for tick in 1..=60 {
             let stale_ms = 200 * tick;
             actions.extend(follower.receive(
-                Down::Heartbeat { head: 0, stale_ms },
+                ServerMessage::Heartbeat { head: 0, stale_ms },
                 &mut kept,
                 at(200 * tick),
             ));
@@ -406,9 +421,9 @@ fn what_comes_down_for_others_is_kept() {
     let mut kept = FakeRuleStore::default();
     let mut follower = following(&mut kept, 1);
     let notice = Payload { kind: PayloadKind::Slices, payload: Bytes::from_static(b"x") };
-    follower.receive(Down::Notice(notice), &mut kept, at(1));
+    follower.receive(ServerMessage::Notice(notice), &mut kept, at(1));
     assert_eq!(follower.notice(PayloadKind::Slices).map(|payload| &payload[..]), Some(&b"x"[..]));
-    assert!(follower.receive(Down::Unknown, &mut kept, at(1)).is_empty());
+    assert!(follower.receive(ServerMessage::Unknown, &mut kept, at(1)).is_empty());
 }
 
 #[test]
@@ -417,6 +432,6 @@ fn a_reset_is_told_to_the_keeper_when_what_came_before_it_is_in_force() {
     let mut follower = following(&mut kept, 1);
     follower.receive(change(4), &mut kept, at(1));
     let reset = PastReset { version: 3, age: at(5), delta: Bytes::from_static(b"delta") };
-    assert!(follower.receive(Down::Reset(reset), &mut kept, at(1)).is_empty());
+    assert!(follower.receive(ServerMessage::Reset(reset), &mut kept, at(1)).is_empty());
     assert_eq!((kept.version, &kept.resets[..]), (4, &[(3, 4)][..]), "its version, and the one in force");
 }

@@ -4,9 +4,9 @@
 //! more. A message that breaks a bound is refused whole.
 
 use super::{
-    AnswerPart, Asker, CHUNK_BYTES_MAX, Down, FollowerHealth, FollowerRole, Hello, NAME_BYTES_MAX, NODES_MAX,
-    NodeReport, PAYLOAD_BYTES_MAX, Payload, PayloadKind, Protocol, QUERY_BYTES_MAX, Question, QuestionId,
-    SOFTWARE_BYTES_MAX, SnapshotId, Up, Welcome,
+    AnswerPart, Asker, CHUNK_BYTES_MAX, FollowerHealth, FollowerMessage, FollowerRole, Hello, NAME_BYTES_MAX,
+    NODES_MAX, NodeReport, PAYLOAD_BYTES_MAX, Payload, PayloadKind, Protocol, QUERY_BYTES_MAX, Question,
+    QuestionId, SOFTWARE_BYTES_MAX, ServerMessage, SnapshotId, Welcome,
 };
 use crate::protobuf::{ProtobufError, Reader, Value, put_bytes, put_message, put_number};
 use crate::stream::resets::PastReset;
@@ -15,46 +15,46 @@ use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::DELTA_BYTES_MAX;
 
-impl Up {
+impl FollowerMessage {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Up::Hello(hello) => put_message(out, 1, |out| hello.put(out)),
-            Up::Resume { rule_version, wants_snapshot } => put_message(out, 2, |out| {
+            FollowerMessage::Hello(hello) => put_message(out, 1, |out| hello.put(out)),
+            FollowerMessage::Resume { rule_version, wants_snapshot } => put_message(out, 2, |out| {
                 put_number(out, 1, *rule_version);
                 put_number(out, 2, u64::from(*wants_snapshot));
             }),
-            Up::Health(health) => put_message(out, 3, |out| {
+            FollowerMessage::Health(health) => put_message(out, 3, |out| {
                 put_number(out, 1, health.rule_version);
                 put_number(out, 2, health.refused_version);
                 put_number(out, 3, health.stale_ms);
             }),
-            Up::Report(payload) => put_message(out, 4, |out| payload.put(out)),
-            Up::Nodes(nodes) => put_message(out, 5, |out| {
+            FollowerMessage::Report(payload) => put_message(out, 4, |out| payload.put(out)),
+            FollowerMessage::Nodes(nodes) => put_message(out, 5, |out| {
                 nodes.iter().take(NODES_MAX).for_each(|node| put_message(out, 1, |out| node.put(out)));
             }),
-            Up::Answer(part) => put_message(out, 6, |out| part.put(out)),
-            Up::Unknown => {}
+            FollowerMessage::Answer(part) => put_message(out, 6, |out| part.put(out)),
+            FollowerMessage::Unknown => {}
         }
     }
 
     pub fn decode(message: &Bytes) -> Result<Self, ProtobufError> {
         let mut reader = Reader::new(message);
-        let mut up = Up::Unknown;
+        let mut up = FollowerMessage::Unknown;
         while let Some((number, value)) = reader.field()? {
             let Value::Bytes(inner) = value else { continue };
             up = match number {
-                1 => Up::Hello(Hello::read(inner)?),
+                1 => FollowerMessage::Hello(Hello::read(inner)?),
                 2 => {
                     let [rule_version, wants_snapshot, _] = numbers(inner)?;
-                    Up::Resume { rule_version, wants_snapshot: wants_snapshot != 0 }
+                    FollowerMessage::Resume { rule_version, wants_snapshot: wants_snapshot != 0 }
                 }
                 3 => {
                     let [rule_version, refused_version, stale_ms] = numbers(inner)?;
-                    Up::Health(FollowerHealth { rule_version, refused_version, stale_ms })
+                    FollowerMessage::Health(FollowerHealth { rule_version, refused_version, stale_ms })
                 }
-                4 => Payload::read(message, inner)?.map_or(Up::Unknown, Up::Report),
-                5 => Up::Nodes(read_nodes(inner)?),
-                6 => Up::Answer(AnswerPart::read(message, inner)?),
+                4 => Payload::read(message, inner)?.map_or(FollowerMessage::Unknown, FollowerMessage::Report),
+                5 => FollowerMessage::Nodes(read_nodes(inner)?),
+                6 => FollowerMessage::Answer(AnswerPart::read(message, inner)?),
                 _ => continue,
             };
         }
@@ -62,62 +62,66 @@ impl Up {
     }
 }
 
-impl Down {
+impl ServerMessage {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Down::Welcome(welcome) => put_message(out, 1, |out| {
+            ServerMessage::Welcome(welcome) => put_message(out, 1, |out| {
                 put_number(out, 1, u64::from(welcome.protocol.newest));
                 put_number(out, 2, u64::from(welcome.protocol.oldest));
                 put_bytes(out, 3, welcome.node.as_bytes());
                 put_bytes(out, 4, welcome.software.as_bytes());
             }),
-            Down::Snapshot { id, length, offset } => put_message(out, 2, |out| {
+            ServerMessage::Snapshot { id, length, offset } => put_message(out, 2, |out| {
                 put_message(out, 1, |out| put_id(out, *id));
                 put_number(out, 2, *length);
                 put_number(out, 3, *offset);
             }),
-            Down::Chunk { offset, bytes } => put_message(out, 3, |out| put_counted(out, *offset, bytes)),
-            Down::Change { version, delta } => put_message(out, 4, |out| put_counted(out, *version, delta)),
-            Down::Heartbeat { head, stale_ms } => put_message(out, 5, |out| {
+            ServerMessage::Chunk { offset, bytes } => {
+                put_message(out, 3, |out| put_counted(out, *offset, bytes))
+            }
+            ServerMessage::Change { version, delta } => {
+                put_message(out, 4, |out| put_counted(out, *version, delta))
+            }
+            ServerMessage::Heartbeat { head, stale_ms } => put_message(out, 5, |out| {
                 put_number(out, 1, *head);
                 put_number(out, 2, *stale_ms);
             }),
-            Down::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
-            Down::Question(question) => put_message(out, 7, |out| question.put(out)),
-            Down::Reset(reset) => put_message(out, 8, |out| {
+            ServerMessage::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
+            ServerMessage::Question(question) => put_message(out, 7, |out| question.put(out)),
+            ServerMessage::Reset(reset) => put_message(out, 8, |out| {
                 put_counted(out, reset.version, &reset.delta);
                 put_number(out, 3, reset.age.as_millis_ceil());
             }),
-            Down::Unknown => {}
+            ServerMessage::Unknown => {}
         }
     }
 
     pub fn decode(message: &Bytes) -> Result<Self, ProtobufError> {
         let mut reader = Reader::new(message);
-        let mut down = Down::Unknown;
+        let mut down = ServerMessage::Unknown;
         while let Some((number, value)) = reader.field()? {
             let Value::Bytes(inner) = value else { continue };
             down = match number {
-                1 => Down::Welcome(Welcome::read(inner)?),
+                1 => ServerMessage::Welcome(Welcome::read(inner)?),
                 2 => read_snapshot(inner)?,
                 3 => {
                     let (offset, bytes) = counted(message, inner, CHUNK_BYTES_MAX)?;
-                    Down::Chunk { offset, bytes }
+                    ServerMessage::Chunk { offset, bytes }
                 }
                 4 => {
                     let (version, delta) = counted(message, inner, DELTA_BYTES_MAX)?;
-                    Down::Change { version, delta }
+                    ServerMessage::Change { version, delta }
                 }
                 5 => {
                     let [head, stale_ms, _] = numbers(inner)?;
-                    Down::Heartbeat { head, stale_ms }
+                    ServerMessage::Heartbeat { head, stale_ms }
                 }
-                6 => Payload::read(message, inner)?.map_or(Down::Unknown, Down::Notice),
-                7 => Down::Question(Question::read(inner)?),
+                6 => Payload::read(message, inner)?.map_or(ServerMessage::Unknown, ServerMessage::Notice),
+                7 => ServerMessage::Question(Question::read(inner)?),
                 8 => {
                     let (version, delta) = counted(message, inner, DELTA_BYTES_MAX)?;
                     let [_, _, age_ms] = numbers(inner)?;
-                    Down::Reset(PastReset { version, age: Nanos::from_millis(age_ms), delta })
+                    ServerMessage::Reset(PastReset { version, age: Nanos::from_millis(age_ms), delta })
                 }
                 _ => continue,
             };
@@ -353,7 +357,7 @@ fn read_nodes(bytes: &[u8]) -> Result<Vec<NodeReport>, ProtobufError> {
     Ok(nodes)
 }
 
-fn read_snapshot(bytes: &[u8]) -> Result<Down, ProtobufError> {
+fn read_snapshot(bytes: &[u8]) -> Result<ServerMessage, ProtobufError> {
     let (mut id, mut length, mut offset) = (SnapshotId { version: 0, digest: 0 }, 0, 0);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
@@ -364,7 +368,7 @@ fn read_snapshot(bytes: &[u8]) -> Result<Down, ProtobufError> {
             _ => {}
         }
     }
-    Ok(Down::Snapshot { id, length, offset })
+    Ok(ServerMessage::Snapshot { id, length, offset })
 }
 
 /// A number in field 1 and bytes in field 2, as several messages have them.

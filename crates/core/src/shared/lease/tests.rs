@@ -35,7 +35,7 @@ fn draw(state: &mut SharedState, item: &Item, most: u64, drawn: u64) {
     let cell = CellReply { component: drawn, total: drawn, world: 0, published: 0 };
     let heard = match item.spec {
         Spec::Gcra { rate, .. } => {
-            let busy = Busy { tat: NOW.plus(interval_times(rate, drawn)), since: NOW };
+            let busy = BusyPeriod { tat: NOW.plus(interval_times(rate, drawn)), since: NOW };
             CountReply::Gcra { busy, stored: drawn, owners: 1 }
         }
         _ => CountReply::Window { current: cell, previous: None, owners: 1 },

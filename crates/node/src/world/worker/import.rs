@@ -2,17 +2,17 @@
 
 use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
-use crate::world::cells::Taken;
+use crate::world::cells::ComponentChange;
 use tidegate_core::{CellId, Nanos};
 use tidegate_origin::Reset;
-use tidegate_world::{Component, Cursor, Imported, OwnerId, WorldError};
+use tidegate_world::{Component, Cursor, ImportPage, OwnerId, WorldError};
 
 /// How many rows are taken in one turn. A page of the store may have twenty thousand, which would keep what else has
 /// its turns on the same thread, or waits for the worker's lock, from them for tens of milliseconds.
 pub const ROWS_PER_TURN: usize = 1_000;
 
 /// The first rows of a page that is too large for one turn, which are then no more in it.
-pub fn next_turn(page: &mut Imported) -> Option<Vec<Component>> {
+pub fn next_turn(page: &mut ImportPage) -> Option<Vec<Component>> {
     (page.components.len() > ROWS_PER_TURN).then(|| page.components.drain(..ROWS_PER_TURN).collect())
 }
 
@@ -27,7 +27,7 @@ impl WorldWorker {
     }
 
     /// A page begins: the store may not know the cursor any more. Before any of its rows is taken.
-    pub fn page_begins(&mut self, page: &mut Imported) {
+    pub fn page_begins(&mut self, page: &mut ImportPage) {
         let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
         if std::mem::take(&mut page.is_restart) && is_asked_for {
             self.store_restarted();
@@ -45,7 +45,7 @@ impl WorldWorker {
 
     pub(super) fn imported(
         &mut self,
-        imported: Result<Imported, WorldError>,
+        imported: Result<ImportPage, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
@@ -64,7 +64,7 @@ impl WorldWorker {
             }
         };
         self.page_begins(&mut imported);
-        let Imported { components, next, has_more, .. } = imported;
+        let ImportPage { components, next, has_more, .. } = imported;
         self.take_rows(me, &components, now, counters);
         self.status.imported(now, components.len(), has_more);
         if !has_more {
@@ -102,17 +102,17 @@ impl WorldWorker {
             self.status.implausible(component);
         }
         match self.cells.take(me, component, now) {
-            Taken::Known => {}
-            Taken::Raised if component.owner == me => drop(self.unwritten.insert(component.cell)),
-            Taken::New if component.owner == me => {
+            ComponentChange::Known => {}
+            ComponentChange::Raised if component.owner == me => drop(self.unwritten.insert(component.cell)),
+            ComponentChange::New if component.owner == me => {
                 self.unwritten.insert(component.cell);
                 // Of an earlier worker, which may have died with what it was about to publish.
                 if !self.status.has_read_all() {
                     self.recheck_row(component, now);
                 }
             }
-            taken @ (Taken::Raised | Taken::New) => {
-                if taken == Taken::New {
+            taken @ (ComponentChange::Raised | ComponentChange::New) => {
+                if taken == ComponentChange::New {
                     counters.cells_imported.add(1);
                     self.record_reset(component);
                 }
@@ -128,11 +128,11 @@ mod tests {
     use crate::world::{Step, StepResult, WorkerOptions};
     use tidegate_core::{KeyId, Sequence};
     use tidegate_origin::{LeaderStatus, OriginId};
-    use tidegate_world::{Joined, Member, Membership, PublishPolicy, PublishThreshold};
+    use tidegate_world::{JoinReply, Member, Membership, PublishPolicy, PublishThreshold};
 
     const NOW: Nanos = Nanos::from_secs(1_000);
 
-    fn page(rows: usize) -> Imported {
+    fn page(rows: usize) -> ImportPage {
         let row = |number: usize| Component {
             owner: OwnerId(2),
             cell: CellId { key: KeyId::from_hash(number as u128), epoch: 0, sequence: Sequence(7) },
@@ -141,7 +141,7 @@ mod tests {
             expires: NOW.plus(Nanos::from_secs(60)),
         };
         let components = (0..rows).map(row).collect();
-        Imported { components, next: Cursor::default(), has_more: false, is_restart: false }
+        ImportPage { components, next: Cursor::default(), has_more: false, is_restart: false }
     }
 
     const POLICY: PublishPolicy =
@@ -163,7 +163,7 @@ mod tests {
             confirmed: NOW,
         };
         let membership = Membership { version: 1, members: vec![me] };
-        StepResult::Joined(Ok(Joined {
+        StepResult::Joined(Ok(JoinReply {
             me: OwnerId(owner),
             policy: POLICY,
             membership,

@@ -6,7 +6,7 @@
 use super::{Step, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
 use tidegate_core::Nanos;
-use tidegate_world::{MERGED_MAX, Merged, WorldError};
+use tidegate_world::{MERGED_MAX, MergeReport, WorldError};
 
 /// How soon the log is merged again: so long for each row that was written, within these bounds.
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
@@ -24,11 +24,11 @@ impl WorldWorker {
 
     pub(super) fn merged(
         &mut self,
-        merged: Result<Merged, WorldError>,
+        merged: Result<MergeReport, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        let Merged { rows, refused } = match merged {
+        let MergeReport { rows, refused } = match merged {
             Ok(merged) => merged,
             Err(error) => {
                 self.status.failed("merging the log", &error);

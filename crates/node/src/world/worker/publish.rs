@@ -7,10 +7,10 @@ use super::{DEQUEUE_EVERY, RETRY_AFTER, Step, WorkerTask, WorldWorker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_core::world::{Unpublished, is_due};
+use tidegate_core::world::{CellUsage, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
 use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest};
-use tidegate_world::{Component, Published, Row, WorldError};
+use tidegate_world::{Component, PublishReply, Row, WorldError};
 
 /// Cells that wait to be published; publish requests beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
@@ -25,19 +25,19 @@ const REFUSED_ROW_RETRY_AFTER: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;
 
 #[derive(Debug, Default)]
-pub(super) struct Publishing {
-    waiting: BTreeMap<CellId, Waiting>,
+pub(super) struct PublishState {
+    waiting: BTreeMap<CellId, WaitingCell>,
     /// Being read from the origin, or being written to the store.
-    reading: Vec<(CellId, Waiting)>,
+    reading: Vec<(CellId, WaitingCell)>,
     rows: Vec<Row>,
     /// Published though no node had named them: nodes that didn't sync since don't know that there is a row, and
     /// wouldn't bring it to its last unit.
-    unasked: BTreeMap<CellId, Waiting>,
+    unasked: BTreeMap<CellId, WaitingCell>,
     quiet_until: Nanos,
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingCell {
     limit: u64,
     expires: Nanos,
     name: Arc<str>,
@@ -47,7 +47,7 @@ struct Waiting {
     is_named: bool,
 }
 
-impl Publishing {
+impl PublishState {
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < WAITING_MAX
     }
@@ -65,7 +65,7 @@ impl Publishing {
         self.len() == 0
     }
 
-    fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
+    fn wait(&mut self, cell: CellId, waiting: WaitingCell) -> bool {
         let has_room = self.has_room();
         match self.waiting.get_mut(&cell) {
             Some(known) => {
@@ -99,7 +99,7 @@ impl Publishing {
     fn try_again(&mut self, now: Nanos) {
         self.rows.clear();
         for (cell, waiting) in std::mem::take(&mut self.reading) {
-            self.wait(cell, Waiting { not_before: now.plus(RETRY_AFTER), ..waiting });
+            self.wait(cell, WaitingCell { not_before: now.plus(RETRY_AFTER), ..waiting });
         }
     }
 }
@@ -119,7 +119,7 @@ impl WorldWorker {
         }
         for PublishRequest { cell, limit, expires, name } in requests {
             let not_before = now.plus(COALESCE);
-            let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: true };
+            let waiting = WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true };
             if !self.publishing.wait(cell, waiting) {
                 counters.publish_requests_dropped.add(1);
             }
@@ -130,7 +130,8 @@ impl WorldWorker {
     pub(super) fn recheck_row(&mut self, row: &Component, now: Nanos) {
         let Component { cell, limit, expires, .. } = *row;
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     /// The store lost the region's row of a cell.
@@ -138,14 +139,15 @@ impl WorldWorker {
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         // Without room for it the next check finds it again.
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     /// Nodes hear of the region's row from now on. What they counted without knowing of it is in the total by now.
     pub(super) fn receive_row(&mut self, cell: CellId, now: Nanos) {
         if let Some(waiting) = self.publishing.unasked.remove(&cell) {
             let not_before = now.plus(COALESCE);
-            self.publishing.wait(cell, Waiting { not_before, is_named: true, ..waiting });
+            self.publishing.wait(cell, WaitingCell { not_before, is_named: true, ..waiting });
         }
     }
 
@@ -157,7 +159,7 @@ impl WorldWorker {
             return;
         };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
+        let waiting = WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: false };
         // Without room for it the next publish request says it.
         self.publishing.wait(cell, waiting);
     }
@@ -172,12 +174,13 @@ impl WorldWorker {
         }
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
         let (published, used) = (self.cells.stored(cell), self.cells.used(cell, total));
-        let unpublished = Unpublished { limit, used, total, published };
+        let unpublished = CellUsage { limit, used, total, published };
         self.status.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
 
@@ -221,7 +224,7 @@ impl WorldWorker {
                     // Never less than the store had: the origin may have lost data, too.
                     let count = total.max(self.cells.own(&cell));
                     if count > stored || is_new_epoch {
-                        let Waiting { limit, expires, ref name, .. } = waiting;
+                        let WaitingCell { limit, expires, ref name, .. } = waiting;
                         // A row that is there has its name.
                         let name = if stored == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count, limit, expires, name });
@@ -234,7 +237,7 @@ impl WorldWorker {
                 // That cell's counts can't be read: its own trouble.
                 Some(Err(_)) | None => {
                     let not_before = now.plus(REFUSED_ROW_RETRY_AFTER);
-                    self.publishing.wait(cell, Waiting { not_before, ..waiting });
+                    self.publishing.wait(cell, WaitingCell { not_before, ..waiting });
                 }
             }
         }
@@ -242,13 +245,13 @@ impl WorldWorker {
 
     pub(super) fn published(
         &mut self,
-        published: Result<Published, WorldError>,
+        published: Result<PublishReply, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
         self.record_store_reply(published.is_ok(), now);
         let refused = match published {
-            Ok(Published { refused }) => refused,
+            Ok(PublishReply { refused }) => refused,
             Err(error) => {
                 counters.publish_errors.add(1);
                 self.status.failed("publishing", &error);
@@ -268,7 +271,7 @@ impl WorldWorker {
                 let length = REFUSED_ROW_RETRY_AFTER.get() << waiting.refusals.min(REFUSALS_MAX);
                 let refusals = waiting.refusals.saturating_add(1);
                 let not_before = now.plus(Nanos::new(length));
-                self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });
+                self.publishing.wait(cell, WaitingCell { not_before, refusals, ..waiting });
             } else if !waiting.is_named {
                 self.publishing.unasked.insert(cell, waiting);
             }
@@ -290,7 +293,7 @@ mod tests {
     fn after_a_publish_cells_wait_for_each_other_unless_the_clock_was_set_back() {
         let now = Nanos::from_secs(100);
         let cell = CellId { key: KeyId::from_hash(1), epoch: 0, sequence: Sequence(1) };
-        let waiting = Waiting {
+        let waiting = WaitingCell {
             limit: 10,
             expires: Nanos::from_secs(200),
             name: Arc::from(""),
@@ -299,7 +302,7 @@ mod tests {
             is_named: true,
         };
         let ready_at = |quiet_until: Nanos| {
-            let mut publishing = Publishing { quiet_until, ..Publishing::default() };
+            let mut publishing = PublishState { quiet_until, ..PublishState::default() };
             assert!(publishing.wait(cell, waiting.clone()));
             publishing.take_ready(10, now).len()
         };

@@ -4,13 +4,13 @@
 use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_STEADY_EVERY, STEADY_AFTER, WorldWorker};
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
 use tidegate_world::{
-    Component, Cursor, Joined, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
+    Component, Cursor, JoinReply, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
 };
 
 /// The region's membership in the world tier, and when it last published and imported.
 #[derive(Debug, Default)]
 pub(super) struct RegionStatus {
-    pub(super) joined: Option<Joined>,
+    pub(super) joined: Option<JoinReply>,
     /// All regions that were heard of lately have divided limits by this one too, at some time.
     is_counted_in: bool,
     /// Since when nobody waits to share limits, and all go by who does.
@@ -85,7 +85,7 @@ impl RegionStatus {
         joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
     }
 
-    fn update_settled(&mut self, joined: &Joined, now: Nanos) {
+    fn update_settled(&mut self, joined: &JoinReply, now: Nanos) {
         let Membership { version, members } = &joined.membership;
         let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_TTL) < joined.now;
         self.is_counted_in |= members.iter().all(|member| member.applied >= *version || is_silent(member));
@@ -183,7 +183,7 @@ impl RegionStatus {
         cells_known: usize,
     ) -> WorkState {
         let joined = self.joined.as_ref();
-        let lag = |joined: &Joined, member: &Member| RegionLag {
+        let lag = |joined: &JoinReply, member: &Member| RegionLag {
             region: member.region.clone(),
             owner: member.owner.0,
             is_active: member.is_active,
@@ -211,7 +211,7 @@ impl RegionStatus {
 }
 
 impl WorldWorker {
-    pub(super) fn joined(&mut self, joined: Result<Joined, WorldError>, now: Nanos) {
+    pub(super) fn joined(&mut self, joined: Result<JoinReply, WorldError>, now: Nanos) {
         self.record_store_reply(joined.is_ok(), now);
         let joined = match joined {
             Ok(joined) => joined,
@@ -259,18 +259,18 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_secs(1_000);
 
-    fn joined(version: u64, applied: u64, is_active: bool) -> Joined {
+    fn joined(version: u64, applied: u64, is_active: bool) -> JoinReply {
         let (owner, region) = (OwnerId(1), "eu".to_owned());
         let me = Member { owner, region, is_active, applied, seen: NOW, confirmed: NOW };
         let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let membership = Membership { version, members: vec![me] };
-        Joined { me: owner, policy, membership, namesakes: 0, now: NOW }
+        JoinReply { me: owner, policy, membership, namesakes: 0, now: NOW }
     }
 
     #[test]
     fn a_region_says_seldom_that_it_is_here_once_nothing_has_changed_for_some_time() {
         let mut status = RegionStatus::default();
-        let mut joins = |joined: Joined, now: Nanos| {
+        let mut joins = |joined: JoinReply, now: Nanos| {
             status.update_settled(&joined, now);
             status.joined = Some(joined);
             status.joins_every(now)

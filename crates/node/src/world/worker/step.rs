@@ -3,13 +3,14 @@
 use tidegate_core::{CellId, WorldView};
 use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest, Reset, WorldCell};
 use tidegate_world::{
-    Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, StoredCounts, WorldError,
+    Cursor, ImportPage, JoinReply, JoinRequest, MergeReport, OwnerId, PublishReply, Row, StoredCounts,
+    WorldError,
 };
 
 /// Something to be done, now.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    Join(Joining),
+    Join(JoinRequest),
     DequeuePublishRequests {
         most: u16,
     },
@@ -32,16 +33,16 @@ pub enum Step {
 /// The result of a step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StepResult {
-    Joined(Result<Joined, WorldError>),
+    Joined(Result<JoinReply, WorldError>),
     PublishRequests(Result<Vec<PublishRequest>, OriginError>),
     Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
-    Published(Result<Published, WorldError>),
-    Imported(Result<Imported, WorldError>),
+    Published(Result<PublishReply, WorldError>),
+    Imported(Result<ImportPage, WorldError>),
     Written(Result<Vec<Result<u64, KeyError>>, OriginError>),
     PublishedView(Result<(), OriginError>),
     PublishedResets(Result<(), OriginError>),
     Checked(Result<StoredCounts, WorldError>),
-    Merged(Result<Merged, WorldError>),
+    Merged(Result<MergeReport, WorldError>),
     Deleted(Result<u64, WorldError>),
 }
 

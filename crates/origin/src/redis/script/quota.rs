@@ -11,7 +11,7 @@ use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::{from_micros, micros_ceil};
 use crate::{
-    Offered, OriginError, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, QuotaReply, QuotaReport, Share,
+    OfferedDemand, OriginError, QUOTA_KEYS_MAX, QuotaNews, QuotaReply, QuotaReport, QuotaReports, Share,
     SliceReport,
 };
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ pub(crate) fn read_reply(value: Value) -> Result<QuotaReply, OriginError> {
     Ok(QuotaReply { now, news: Some(Arc::new(news)), is_behind })
 }
 
-pub(crate) fn gathered_reply(value: Value) -> Result<QuotaGathered, OriginError> {
+pub(crate) fn gathered_reply(value: Value) -> Result<QuotaReports, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let lost_data_at = lost_data_at(&mut fields)?;
@@ -74,7 +74,7 @@ pub(crate) fn gathered_reply(value: Value) -> Result<QuotaGathered, OriginError>
         let Ok(id) = u64::from_str_radix(&node, 16) else { return Err(nonsense(&node)) };
         reports.extend(parse_report(NodeId(id), &text));
     }
-    Ok(QuotaGathered { now, lost_data_at, reports })
+    Ok(QuotaReports { now, lost_data_at, reports })
 }
 
 /// What is wrong with the key comes in its place.
@@ -121,7 +121,7 @@ fn parse_report(node: NodeId, text: &str) -> Option<QuotaReport> {
     Some(QuotaReport { node, applied, version, offered, leaves: false })
 }
 
-fn parse_offered(entry: &str) -> Option<Offered> {
+fn parse_offered(entry: &str) -> Option<OfferedDemand> {
     let mut parts = entry.split(',');
     let key = parse_key(parts.next()?)?;
     let kind = parts.next()?;
@@ -135,7 +135,7 @@ fn parse_offered(entry: &str) -> Option<Offered> {
         "g" => Spec::Gcra { rate: parse_rate(a, b)?, burst: Burst::new(amount).ok()? },
         _ => return None,
     };
-    Some(Offered { key, spec, is_abuse, milli_per_second })
+    Some(OfferedDemand { key, spec, is_abuse, milli_per_second })
 }
 
 /// A rate's period may be shorter than what a rate is given in: its parts are in lowest terms.
@@ -206,7 +206,7 @@ mod tests {
             gcra(1, 366 * 86_400_000),
             gcra(1_000_000, 1),
         ];
-        let offered = specs.into_iter().zip(1_u8..).map(|(spec, number)| Offered {
+        let offered = specs.into_iter().zip(1_u8..).map(|(spec, number)| OfferedDemand {
             key: KeyId::from_hash(u128::from(number) << 100),
             spec,
             is_abuse: number % 2 == 0,
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_all_nodes_report_fits_one_answer_however_many_they_are() {
         let rate = Rate::new(9_007_199_254_740_991, Nanos::from_secs(366 * 86_400)).unwrap();
-        let offered = Offered {
+        let offered = OfferedDemand {
             key: KeyId::from_hash(u128::MAX),
             spec: Spec::Gcra { rate, burst: Burst::new(NUMBER_MAX).unwrap() },
             is_abuse: true,

@@ -4,7 +4,7 @@ use super::{ScriptCall, calls, heartbeat_reply, replies, reset_reply, slot_of};
 use crate::redis::wire::Value;
 use crate::{Exchange, Grant, Heartbeat, KeyError, OriginError};
 use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
 
@@ -22,7 +22,7 @@ fn sync(number: u128) -> KeySync {
         })
     } else {
         let rate = Rate::new(700_000, Nanos::from_secs(1)).unwrap();
-        let (oldest, busy) = (Nanos::new(1_000_000_002), Busy::default());
+        let (oldest, busy) = (Nanos::new(1_000_000_002), BusyPeriod::default());
         CountSync::Gcra { sync: GcraSync { cumulative: 7, acked: 6, sent: 6, oldest, busy, rate }, burst: 5 }
     };
     let request = GrantRequest { asks: [1, 2].as_slice().into(), draw: true, ..GrantRequest::default() };
