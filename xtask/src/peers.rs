@@ -27,10 +27,14 @@ const DOCUMENT: Document = Document {
     head: "\
 # Benchmarks: beside other limiters
 
-Written by `cargo xtask bench peers [--quick] [GROUP…]`; each section says when and with what. Subjects of one table
-took turns in one run, with the same generator on the same two cores: compare ratios, and where the generator is the
-slower one (`generator, cores` is near its number of threads: 2 of `wrk`, 1 of the others), the server's processor
-time for each request. Figures are the median of the rounds (lowest–highest).
+`cargo xtask bench peers [--quick] [GROUP…]` writes this page. Each section shows its command, its date and the machine.
+The *subjects* of a table are the programs that it compares. They took turns in one run, with the same load generator on
+the same two cores. So compare ratios within a table, not absolute numbers. A figure is the median of several rounds,
+with the lowest and the highest round in brackets.
+
+The generator shares the cores with the server, so it may be the slower of the two. The column `generator, cores` shows
+how many cores the generator kept busy. If that is near its number of threads (2 for `wrk`, 1 for the other generators),
+the server could have answered more. Then compare the server's processor time for each request instead.
 ",
     command: "cargo xtask bench peers",
 };

@@ -20,8 +20,8 @@ purpose, while callers send requests. Then it checks that every promise held.
 
 The fleet has three regions, one `mariadbd` and one control plane. Each region has two nodes, a `redis-server` and a
 broker. All of these are real processes on one machine, built as tests are, with a proxy on every connection between
-them. In five of every six slots of ten seconds, something goes wrong. In the sixth slot, all processes must agree. These
-are the faults:
+them. A minute of the run has six slots of ten seconds. In each of the first five, something goes wrong. In the sixth,
+nothing does, and all processes must agree on the counts and the rules. These are the faults:
 
 - Processes are killed, or paused for up to 25 s.
 - A Redis is emptied, loses single keys, or is replaced by a replica that lags.
@@ -29,31 +29,33 @@ are the faults:
 - A key is reset, or rules change.
 - The network loses, delays and garbles data.
 
-Meanwhile, callers send requests that meet windows, rates, `exact`, `abuse` and `free` rules, and limits that all regions
-share. Most callers send twice as much as they may.
+Meanwhile, callers send requests that are limited by windows and rates, by `exact`, `abuse` and `free` rules, and by
+limits that all regions share. Most callers send twice as much as they may.
 
-Three judgments compare the answers that the callers received with the right answers:
+Three checks compare the answers that the callers received with the right answers:
 
-- **Conservation.** Before each fault, both nodes of a region use two keys of an `exact` rule. The keys are idle during
-  the fault. Afterwards, Redis must have exactly what was admitted. A node that is then started must get what is left of
-  the limit, and no more. At the end of each minute, every Redis, every node and the database must know every unit of
-  three keys that all regions share.
+- **Conservation.** Before each fault, both nodes of a region admit requests for two keys of an `exact` rule. Nobody uses
+  these keys during the fault. Afterwards, Redis must have counted exactly what was admitted. A node that is then started
+  must admit what is left of the limit, and no more. At the end of each minute, every Redis, every node and the database
+  must know every unit that was admitted of three keys that all regions share.
 - **Itemised overshoot.** Each unit that was admitted beyond a limit must belong to one of these accounts:
-  - *credit*: the overshoot that is stated for the class.
+  - *credit*: the overshoot that [accuracy.md](accuracy.md#the-bound-of-bounded) states for the rule's class.
   - *unverified*: admissions that the nodes reported as unverified. A store may count an unverified decision twice,
     because the node's call may have been granted too late, or its answer lost.
   - *lost with a node*: what a killed node admitted in its last 150 ms, and may not have published.
   - *recovering*: what was admitted while Redis lacked units that it had lost. This is measured at that Redis, and is
     never more than the units that it lacked. If a node that died had counted in a key, the surviving nodes may also
     miss what each of them admitted during the recovery.
-  - between regions: what was admitted while counts couldn't cross, and for 6 s after that.
-- **Two-sided denials.** Every denial of a region's `window`, `exact` and idle keys must be right by the newest epoch
-  and limit: no caller is denied while the limit has room. Denials that nodes reported as unverified are exempt.
+  - *between regions*: what was admitted while counts couldn't cross between regions, and for 6 s after that.
+- **Two-sided denials.** No caller is denied while the limit has room. This check covers every denial of a region's
+  `window`, `exact` and idle keys, with the newest limit and what was counted since the newest reset. Denials that nodes
+  reported as unverified are exempt.
 
-Once a second, the soak also compares the counts in every Redis and in the database with what can have been admitted
-(INV-1, 2, 4, 5, 6). It compares every interval of a rate with the rate's burst and refill (INV-7).
+Once a second, the soak also compares the counts in every Redis and in the database with how much can have been
+admitted (INV-1, 2, 4, 5 and 6 of [the invariants](design.md#invariants)). For rates, it compares what was admitted in every
+interval with the rate's burst and refill (INV-7).
 
-The results below leave out nothing.
+The results below leave nothing out.
 ";
 
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {

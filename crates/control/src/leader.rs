@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_world::{RECONCILER, Term, World, WorldError};
+use tidegate_world::{RECONCILER, Survey, Term, World, WorldError};
 use tokio::time::MissedTickBehavior;
 
 /// How often is reconciled. A survey reads the same rows for rules of every class, so all get what `abuse` needs.
@@ -98,19 +98,20 @@ impl Leader {
         &self.counters
     }
 
-    /// Leads whenever nobody else does and `may` says so, until the future is dropped.
-    pub async fn run(&self, may: impl Fn() -> bool) {
+    /// Leads whenever nobody else does and `may_lead` allows it, until the future is dropped. Grants nothing by a survey that
+    /// `may_grant` refuses.
+    pub async fn run(&self, may_lead: impl Fn() -> bool, may_grant: impl Fn(&Survey) -> bool) {
         let mut tick = tokio::time::interval(PASS_EVERY);
         // After a pause, or a slow store: at its pace, instead of making up for it.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_ill = false;
         for pass in 0_u64.. {
             tick.tick().await;
-            if !may() {
+            if !may_lead() {
                 self.counters.follows();
                 continue;
             }
-            let outcome = self.pass(pass).await;
+            let outcome = self.pass(pass, &may_grant).await;
             if let Err(error) = &outcome {
                 self.counters.failed.fetch_add(1, Ordering::Relaxed);
                 if !is_ill {
@@ -122,7 +123,7 @@ impl Leader {
     }
 
     /// Leads, if it may, and reconciles once.
-    async fn pass(&self, pass: u64) -> Result<(), WorldError> {
+    async fn pass(&self, pass: u64, may_grant: impl Fn(&Survey) -> bool) -> Result<(), WorldError> {
         let Some(term) = self.world.lead(RECONCILER, self.holder, LEADER_LEASE_TTL).await? else {
             self.counters.follows();
             return Ok(());
@@ -130,15 +131,18 @@ impl Leader {
         if self.counters.term.swap(term.0, Ordering::Relaxed) != term.0 {
             tracing::info!(term = term.0, "this node leads the reconciler");
         }
-        self.reconcile(term).await?;
+        self.reconcile(term, may_grant).await?;
         if pass.is_multiple_of(DELETE_EVERY) {
             self.world.delete_expired().await?;
         }
         Ok(())
     }
 
-    async fn reconcile(&self, term: Term) -> Result<(), WorldError> {
+    async fn reconcile(&self, term: Term, may_grant: impl Fn(&Survey) -> bool) -> Result<(), WorldError> {
         let survey = self.world.survey().await?;
+        if !may_grant(&survey) {
+            return Ok(());
+        }
         let reconciled = self.reconciler.reconcile(&survey);
         if let Some(granted) = &reconciled.granted {
             match self.world.grant(term, granted).await {

@@ -86,13 +86,13 @@ impl Publisher {
         match published {
             Ok(()) => {
                 if std::mem::replace(&mut self.is_ill, false) {
-                    tracing::info!("nodes are sent changes again");
+                    tracing::info!("the newest rules are sent to nodes again");
                 }
                 self.feed.confirm(self.feed.clock().now(), Nanos::ZERO);
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_ill, true) {
-                    tracing::error!(%error, "nodes aren't sent the newest rules; it is tried again");
+                    tracing::error!(%error, "the newest rules can't be sent to nodes; trying again");
                 }
             }
         }

@@ -26,7 +26,7 @@ pub enum OutOfRange {
     Period,
     #[error("a rate is from 1 per 366 days to 1000000000 per second, over a period of 1 ms to 366 days")]
     Rate,
-    #[error("a burst comes back within 100 years at its rate: what takes longer can't be counted to the end")]
+    #[error("a burst must refill within 100 years at its rate")]
     Refill,
 }
 

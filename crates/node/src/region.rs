@@ -34,7 +34,7 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
 use tidegate_core::window::add_count;
 use tidegate_core::{
-    Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, Role, SharedState, Spec, Table, Verdict,
+    Accuracy, Class, Cost, Item, KeyId, Moment, Nanos, Role, Sequence, SharedState, Spec, Table, Verdict,
 };
 use tidegate_origin::{BreakerState, DoneReset, Exchange, Grant, ShardId};
 
@@ -88,6 +88,11 @@ impl AskItem {
         };
         (self.cost.get() <= self.spec.shown_limit()).then(|| end.minus(now))
     }
+
+    /// Whether a fixed window has ended. A refusal in it says nothing about the next one.
+    pub(crate) fn has_ended(&self, window: Sequence, now: Nanos) -> bool {
+        matches!(self.spec, Spec::Fixed { period, .. } if period.cell_at(now).sequence > window)
+    }
 }
 
 /// What came of asking about one limit.
@@ -96,11 +101,11 @@ pub enum AskOutcome {
     /// The origin has counted it for this node.
     Granted,
     /// The origin holds it back for this request alone, until then: whoever comes later may find it given to others.
-    Held {
-        until: Nanos,
-    },
+    Held { until: Nanos },
     Refused {
         retry_after: Option<Nanos>,
+        /// The window that is full, of a limit that has windows.
+        window: Option<Sequence>,
     },
     /// It couldn't be asked, or nobody answered in time.
     Unverified,
@@ -403,7 +408,7 @@ impl Region {
                     state = before;
                     return true;
                 }
-                (Verdict::Deny { retry_after }, _) => AskOutcome::Refused { retry_after },
+                (Verdict::Deny { retry_after }, _) => AskOutcome::Refused { retry_after, window: None },
             };
             settled.push((*id, *index, outcome));
             false
@@ -413,8 +418,8 @@ impl Region {
         }
     }
 
-    /// A sync of an item's key that only reads.
-    fn read_only(&self, table: &Table<SharedState>, item: &AskItem, moment: Moment) -> KeySync {
+    /// Returns a sync of an item's key that publishes what the node counted and asks for nothing.
+    fn reading(&self, table: &Table<SharedState>, item: &AskItem, moment: Moment) -> KeySync {
         let state = table.aligned(item.key, &item.spec, moment);
         KeySync {
             key: item.key,

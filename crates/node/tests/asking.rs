@@ -29,6 +29,12 @@ fn fixed(limit: u64) -> Spec {
     Spec::Fixed { limit: Limit::new(limit).unwrap(), period }
 }
 
+/// What is heard of a fixed window that is full.
+fn refused() -> AskOutcome {
+    let Spec::Fixed { period, .. } = fixed(1) else { panic!("a fixed window") };
+    AskOutcome::Refused { retry_after: None, window: Some(period.cell_at(NOW.now).sequence) }
+}
+
 fn item(key: u128, spec: Spec, cost: u64, reason: AskReason) -> AskItem {
     let (key, cost) = (KeyId::from_hash(key), Cost::new(cost).unwrap());
     AskItem {
@@ -139,7 +145,7 @@ fn a_key_that_a_request_names_twice_is_asked_about_once_for_both() {
     let sync = &call.exchange.syncs[..];
     assert!(matches!(sync, [sync] if sync.request.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
     node.bring(call);
-    let refused = [AskOutcome::Refused { retry_after: None }; 2];
+    let refused = [refused(); 2];
     assert_eq!(hear.try_recv().unwrap()[..], refused, "three and three are more than five");
 }
 
@@ -327,9 +333,8 @@ fn asks_that_come_together_leave_in_one_call() {
     assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
     assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
     assert!(node.bring(call).is_empty());
-    let refused = AskOutcome::Refused { retry_after: None };
     let heard: Vec<_> = hear.iter().map(|hear| hear.try_recv().unwrap()[0]).collect();
-    assert_eq!(heard, [AskOutcome::Granted, AskOutcome::Granted, refused, refused]);
+    assert_eq!(heard, [AskOutcome::Granted, AskOutcome::Granted, refused(), refused()]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn who_is_denied_by_the_region_is_among_the_denied() {
         let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, moment).unwrap() else {
             panic!("a cold key asks");
         };
-        let refused = AskOutcome::Refused { retry_after: Some(Nanos::from_secs(1)) };
+        let refused = AskOutcome::Refused { retry_after: Some(Nanos::from_secs(1)), window: None };
         assert!(!engine.resume(*asking, &[refused], moment).allowed);
     }
     let report = engine.top().report(None, BEGIN.plus(Nanos::from_secs(1)));

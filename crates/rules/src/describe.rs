@@ -115,7 +115,7 @@ fn options(rule: &Rule) -> Vec<Cow<'static, str>> {
     });
     let shadow = rule.shadow.then_some("shadow: never denies");
     let on_missing = (rule.on_missing == OnMissing::Deny).then_some("denies requests that lack an attribute");
-    let charge = (rule.charge == Charge::Always).then_some("charged also when over");
+    let charge = (rule.charge == Charge::Always).then_some("charges denied requests too");
     let words = [class, accuracy, scope, shadow, on_missing, charge].into_iter().flatten().map(Cow::Borrowed);
     words.chain(logged(rule.log)).collect()
 }

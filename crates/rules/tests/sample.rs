@@ -83,7 +83,7 @@ fn its_description_says_it_in_plain_words() {
          overrides: 3 exact, 1 by pattern, 1 of them ended",
         "search: about 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*; accuracy exact",
         "monthly: at most 1_000_000 per calendar month in Europe/Paris (resets on the 1st), for each org; accuracy async; shadow",
-        "tokens: about 500_000 over a sliding 1 hour, for each org; charged also when over",
+        "tokens: about 500_000 over a sliding 1 hour, for each org; charges denied requests too",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }

@@ -89,7 +89,7 @@ export function charts() {
   };
   const shared = ["asks", "store", "overshoot"];
   const alone = el("p", { className: "note card" }, "This node counts alone, so it asks no store. With origin.url there are charts of asks, answers and overshoot here.");
-  const refused = el("p", { className: "note card", hidden: true }, "The past of a node is about all tenants: a token of tenant default sees it.");
+  const refused = el("p", { className: "note card", hidden: true }, "The history of a node concerns all tenants: to see it, use a token of tenant default.");
   const grid = el("div", { className: "charts" }, ...Object.values(all).map(({ element }) => element), alone, refused);
   byId("charts").replaceChildren(grid);
   byId("charts-picker").replaceChildren(rangePicker("charts"));

@@ -16,7 +16,7 @@ const PARTS_SHOWN = 100;
 const text = (of) => (cell, item) => setText(cell, of(item));
 
 const breakerCell = (cell, { breaker }) => {
-  setText(cell, breaker === "open" ? "open: not asked" : "closed");
+  setText(cell, breaker === "open" ? "open: not called" : "closed");
   cell.className = breaker === "open" ? "bad-text" : "";
 };
 
@@ -29,7 +29,7 @@ const SHARD_STATES = {
 
 /** As the node sees it, with the words of the server or of the connection. */
 const stateCell = (cell, { data, problem, keys_to_republish }) => {
-  const [word, className] = SHARD_STATES[data] ?? ["Not heard yet", ""];
+  const [word, className] = SHARD_STATES[data] ?? ["Unknown: it hasn't answered yet", ""];
   const waiting = keys_to_republish ? `${plural(keys_to_republish, "key")} to publish again` : "";
   setText(cell, [word, problem, waiting].filter(Boolean).join(": "));
   cell.className = className;

@@ -160,7 +160,7 @@ function nothing(parameters) {
 
 function folded(counted) {
   const lines = counted.map(({ rule, namespace, denials, first, last }) => el("li", {}, `${count(denials)} denials by ${rule || "limits in requests"} of ${namespace}, ${clock(Date.parse(first))} to ${clock(Date.parse(last))} UTC`));
-  return el("section", { className: "card", "aria-labelledby": "h-counted" }, el("h2", { id: "h-counted" }, "Counted by rule: more callers than the log can tell apart"), el("ul", { className: "events" }, ...lines));
+  return el("section", { className: "card", "aria-labelledby": "h-counted" }, el("h2", { id: "h-counted" }, "Counted by rule: too many callers at once to log each"), el("ul", { className: "events" }, ...lines));
 }
 
 const fact = (name, value) => (value === undefined || value === "" ? null : el("div", {}, el("dt", {}, name), el("dd", {}, value)));

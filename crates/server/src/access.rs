@@ -345,7 +345,8 @@ fn no_token() -> Refusal {
 #[cold]
 fn unknown_token() -> Refusal {
     let message = "the token is not known: it is mistyped, or was revoked";
-    Refusal::new(Code::Unauthorized, message, "send one that `tidegate token list` names, whole")
+    let fix = "send the whole token, as `tidegate token new` printed it; `tidegate token list` shows all tokens' ids";
+    Refusal::new(Code::Unauthorized, message, fix)
 }
 
 #[cold]
@@ -361,7 +362,7 @@ fn lacks(permission: Permission) -> Refusal {
 
 #[cold]
 fn not_an_operator() -> Refusal {
-    let message = "this is about all tenants, and the token is of one";
+    let message = "this request concerns all tenants, but the token belongs to one tenant";
     Refusal::new(Code::Forbidden, message, "use a token of tenant `default`")
 }
 

@@ -116,8 +116,9 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// The one thing that a node can't do by itself: start a key afresh for everybody.
     pub(crate) fn origin(error: &OriginError) -> Self {
-        let message = format!("the region's store can't be told of the reset: {error}");
-        Self::new(Code::OriginUnavailable, message, "try again when the store answers; /v1/state says so")
+        let message = format!("the reset can't be sent to the region's store: {error}");
+        let fix = "try again once the store answers; `/v1/state` shows whether it does";
+        Self::new(Code::OriginUnavailable, message, fix)
     }
 
     pub(crate) fn new(code: Code, message: impl Into<String>, fix: impl Into<String>) -> Self {

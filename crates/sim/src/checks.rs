@@ -149,7 +149,7 @@ impl Auditor {
                 is_untold: node.sharing().table.state(self.ids[key]).is_none(),
                 epoch: after.epoch,
                 sequence: cell,
-                knows_time: node.knows_time(),
+                follows_store: node.follows_store(now),
                 now: store_now,
                 store_is_whole: origin.is_whole(self.ids[key]),
             };

@@ -258,6 +258,11 @@ impl SimulatedNode {
         !self.clock.is_off || self.clock.discipline.wall_offset_ns().is_some()
     }
 
+    /// Whether the node counts by the store's time: it knows that, and its clock wasn't set since.
+    pub(crate) fn follows_store(&self, now: Nanos) -> bool {
+        self.knows_time() && self.clock_is_right(now)
+    }
+
     /// Whether the clock shows the time that it follows.
     pub(crate) fn clock_is_right(&self, now: Nanos) -> bool {
         self.clock.discipline.is_right(self.clock.reading(now))
@@ -271,6 +276,7 @@ impl SimulatedNode {
     /// The wall clock is set, and followed at once.
     pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
         self.clock.wall_offset_ns += delta_ns;
+        self.clock.is_off |= delta_ns.abs() > SLEWED_NS;
         self.follow_step(ClockJump { delta_ns }, now);
     }
 

@@ -56,8 +56,8 @@ pub(crate) struct Unit {
     pub(crate) epoch: u16,
     /// The window's cell that it was charged to.
     pub(crate) sequence: Option<Sequence>,
-    /// The node has heard what time it is at the store: it counts by that, and not by its own clock.
-    pub(crate) knows_time: bool,
+    /// The node counts by the store's time, and not by its own clock.
+    pub(crate) follows_store: bool,
     /// The store's present.
     pub(crate) now: Nanos,
     /// The store has all that nodes know: it isn't recovering from a loss of data.
@@ -78,8 +78,7 @@ pub(crate) struct Oracle {
     keys: Vec<KeyAccounts>,
     nodes: u64,
     is_calm: bool,
-    /// Where overshoot can't be judged: regions that share a limit are judged together, and a node whose clock is set
-    /// in mid-run counts in cells of its own until it hears the region's time.
+    /// Regions that share a limit are judged together, by an oracle of their own.
     is_off: bool,
 }
 
@@ -138,7 +137,7 @@ impl Oracle {
             keys: scenario.keys.iter().map(accounts).collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
             is_calm: bounds.is_calm,
-            is_off: bounds.has_world || bounds.is_set_in_mid_run,
+            is_off: bounds.has_world,
         }
     }
 
@@ -149,16 +148,16 @@ impl Oracle {
         !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_told() && !is_undone
     }
 
-    /// The largest limit that any living node goes by is this from now on. What waits for the store was asked for by
-    /// the old one.
-    pub(crate) fn set_limit(&mut self, key: usize, limit: u64, waiting: u64, now: Nanos) {
+    /// The largest limit that any living node goes by is this from now on. By the old one, so much was granted that isn't
+    /// spent yet, or is being asked for.
+    pub(crate) fn set_limit(&mut self, key: usize, limit: u64, by_the_old: u64, now: Nanos) {
         let accounts = &mut self.keys[key];
         if limit < accounts.limit {
             accounts.was_lowered = true;
             let cells: Vec<_> = accounts.cells.keys().copied().collect();
             for cell in cells {
                 let used = accounts.used(cell, now);
-                accounts.cells.entry(cell).or_default().used_before = used + waiting;
+                accounts.cells.entry(cell).or_default().used_before = used + by_the_old;
             }
         }
         (accounts.limit, accounts.limit_max) = (limit, accounts.limit_max.max(limit));
@@ -181,9 +180,9 @@ impl Oracle {
         let beyond = used.saturating_sub(limit.max(of_cell.used_before));
         of_cell.before_claims += if unit.store_is_whole { 0 } else { unit.cost };
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
-        // A node that hasn't heard the store's time yet counts by its own clock, in another cell: whatever it decides
-        // without asking.
-        if !unit.knows_time && cell.1 != unit.sequence.unwrap_or(BUCKET) {
+        // A node that hasn't heard the store's time yet, or whose clock was set, counts by its own clock, in another cell:
+        // whatever it decides without asking.
+        if !unit.follows_store && cell.1 != unit.sequence.unwrap_or(BUCKET) {
             of_cell.lost += unit.cost;
         }
         match unit.how {

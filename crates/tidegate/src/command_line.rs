@@ -343,7 +343,7 @@ fn reset_command() -> Clap {
 }
 
 fn health_command() -> Clap {
-    let url = Arg::new("url").long("url").value_name("URL").help("whom to ask [the setting listen.admin]");
+    let url = Arg::new("url").long("url").value_name("URL").help("its address [the setting listen.admin]");
     let [_, ca] = asker_args();
     Clap::new("health")
         .about("Ask a running process whether it is ready")

@@ -190,7 +190,7 @@ fn try_bind_path(path: &Path, mode: Option<u32>) -> io::Result<UnixListener> {
 fn unix_remedy(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "something is there already: if it is another node's, choose another path, else remove it".into()
+            "if a process listens there, choose another path; otherwise, remove the file that is there".into()
         }
         io::ErrorKind::NotFound => "make its directory first".into(),
         io::ErrorKind::PermissionDenied => "choose a directory that this user may write to".into(),

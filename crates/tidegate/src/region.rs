@@ -146,7 +146,7 @@ impl Reload {
         };
         if settings.origin == self.settings.origin {
             tracing::info!(
-                "SIGHUP: origin.url is the same; other settings are read at a start, rules always"
+                "SIGHUP: origin.url is unchanged; other settings need a restart, changed rules files need no SIGHUP"
             );
             return;
         }
@@ -154,7 +154,7 @@ impl Reload {
             (&app.sharing, &self.settings.origin, &settings.origin)
         else {
             tracing::error!(
-                "SIGHUP: from or to memory: is a matter of a restart; the old origin stays in use"
+                "SIGHUP: a change of origin.url from or to memory: needs a restart; the old origin.url stays in force"
             );
             return;
         };
@@ -163,7 +163,7 @@ impl Reload {
             self.settings.origin_timeout,
             &Handle::current(),
         ));
-        tracing::info!(origin = %settings.origin, keys, "SIGHUP: another origin; everything is published to it");
+        tracing::info!(origin = %settings.origin, keys, "SIGHUP: origin.url changed; all keys are published to the new store");
         self.settings = settings;
     }
 }

@@ -59,6 +59,8 @@ pub struct Slices {
     /// When what the owner acknowledged last was read, in the store's time; 0 for an owner that the store doesn't know.
     /// Less than the owner acknowledged means that an older copy of the store took its place.
     pub confirmed: Nanos,
+    /// How many grants were written so far. Fewer than the owner has read before mean the same.
+    pub revision: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

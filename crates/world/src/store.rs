@@ -103,7 +103,8 @@ impl WorldStore {
     }
 
     pub fn slices(&self, owner: OwnerId, now: Nanos) -> Slices {
-        Slices { slices: self.quotas.slices(owner), now, confirmed: self.fleet.confirmed(owner) }
+        let (slices, confirmed) = (self.quotas.slices(owner), self.fleet.confirmed(owner));
+        Slices { slices, now, confirmed, revision: self.revision }
     }
 
     pub fn acknowledge(&mut self, owner: OwnerId, said: &Acknowledgement, now: Nanos) {

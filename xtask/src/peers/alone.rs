@@ -48,9 +48,10 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
     let values =
         |samples: &[Sample], value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
     let mut text = String::from(
-        "`POST /v1/check` by five rules over the Unix socket, `tidegate bench http+unix:PATH --path /v1/check`. At half \
-         of saturation the load is open: latencies count from when a request was due. The echo is a thread that does nothing but \
-         to read and to write as many bytes as an answer has: what this machine takes to wake two processes.\n\n\
+        "`POST /v1/check` with five rules over the Unix socket, `tidegate bench http+unix:PATH --path /v1/check`. At half \
+         of saturation the load is an open loop: latencies count from when a request was due. The echo is a thread that only \
+         reads a request and writes as many bytes as an answer has. It shows how long this machine takes to wake two \
+         processes.\n\n\
          ![Latency over the Unix socket, one at a time](benchmarks-unix.svg)\n\n\
          | load | requests/s | p50, µs | p99, µs | target | |\n|---|---|---|---|---|---|\n",
     );
@@ -82,7 +83,7 @@ pub(super) fn unix(programs: &Programs, length: Length) -> Result<String, String
     let (ours, echoed) = (p50(&alone), p50(&floor));
     let _ = writeln!(
         text,
-        "\nOne at a time, {:.1} µs of the p50 are beyond the echo's: {:.2} of it.",
+        "\nOne at a time, the p50 is {:.1} µs longer than the echo's: {:.2} times as long.",
         ours - echoed,
         ours / echoed
     );
@@ -129,8 +130,8 @@ pub(super) fn keys(programs: &Programs, length: Length) -> Result<String, String
         }
     }
     let mut text = format!(
-        "`tidegate bench redis://… -p 64 --command '{command}'`, after a run that has put ten million keys into the \
-         table; all of them stay in it. Ratios are to a hundred thousand.\n\n\
+        "`tidegate bench redis://… -p 64 --command '{command}'`. An earlier run has put ten million keys into the \
+         table, and all of them stay in it. Ratios are to a hundred thousand keys.\n\n\
          | keys asked for | requests/s | ratio | target | |\n|---|---|---|---|---|\n",
     );
     for (keys, values) in KEYS.iter().zip(&found) {
@@ -148,8 +149,8 @@ pub(super) fn keys(programs: &Programs, length: Length) -> Result<String, String
 /// What ten thousand connections hold that ask once in ten seconds.
 pub(super) fn idle(programs: &Programs, length: Length) -> Result<String, String> {
     let mut text = String::from(
-        "10,000 connections, each of which asks once in ten seconds (`tidegate bench … -c 10000 --rate 1000`), on a fresh \
-         node: resident memory beyond what it had before, of this process.\n\n\
+        "How much the resident memory of a fresh node grows with 10,000 connections, on each of which a request comes \
+         every ten seconds (`tidegate bench … -c 10000 --rate 1000`).\n\n\
          | protocol | KiB per connection | target | |\n|---|---|---|---|\n",
     );
     for protocol in ["HTTP", "gRPC", "RESP"] {

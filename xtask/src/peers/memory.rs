@@ -54,11 +54,12 @@ pub(super) fn memory(programs: &Programs, length: Length) -> Result<String, Stri
         picture("memory", TITLE, &svg(TITLE, subtitle, &[group], |bytes| format!("{bytes:.0} B")))?;
     let _ = write!(
         text,
-        "\n{} keys of 12 characters, each asked for once or more (`tidegate bench … --in-turn --keys N`), of limits that \
-         remember a hit for minutes (`{LASTING}`: burst, count, seconds), so that nothing expires meanwhile. Resident memory of \
-         a fresh server beyond what it had after a thousand keys over as many connections, divided by the keys; the worst of \
-         the numbers of keys (lowest–highest), as a table that doubles has most room free just after. In process is the \
-         structure alone; governor is keyed by `String`. nginx isn't in it: it reserves its zone beforehand.\n\n\
+        "\n{} keys of 12 characters. Each key is asked for at least once (`tidegate bench … --in-turn --keys N`), with limits \
+         that remember a request for minutes (`{LASTING}`: burst, count, seconds), so that nothing expires meanwhile. A figure \
+         is the resident memory of a fresh server, minus its memory after a thousand keys over the same connections, divided \
+         by the number of keys. Of several numbers of keys, the figure is the largest (lowest–highest), because a table that \
+         has just doubled has the most free room. *In process* is the data structure alone; governor's keys are `String`s. \
+         nginx is missing, because it reserves its memory beforehand.\n\n\
          | subject | bytes per key | target | |\n|---|---|---|---|\n",
         counts.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ")
     );

@@ -42,10 +42,11 @@ pub(super) fn scaling(programs: &Programs, length: Length) -> Result<String, Str
     let shown =
         picture("scaling", TITLE, &svg(TITLE, "medians of the rounds, as fast as answers come", &panels))?;
     Ok(format!(
-        "{shown}\nThe load is the number of connections: one node, 100,000 keys, as fast as answers come (closed loop), so a \
-         p99 is mostly the queue of the others. The processor time includes that of making the connections. Keys: see the \
-         section `keys`.\n\n{}\n\
-         The load is the number of limits in one request, all or none, over 50 connections.\n\n{}{}{}",
+        "{shown}\nIn the first table, the load is the number of connections to one node, with 100,000 keys. Each connection \
+         sends the next request when the answer has arrived (closed loop). So the p99 is mostly the time that a \
+         request waits behind those of the other connections. The processor time includes opening the connections. \
+         For the number of keys, see the section `keys`.\n\n{}\n\
+         In the second table, the load is the number of limits in one request, all or none, over 50 connections.\n\n{}{}{}",
         connections.table(Columns::Saturated),
         limits.table(Columns::Saturated),
         nodes(programs, length)?,
@@ -101,9 +102,10 @@ fn nodes(programs: &Programs, length: Length) -> Result<String, String> {
         }
     }
     let mut text = format!(
-        "\nNodes of a region that share one redis-server: {RATE} requests a second in all (`--rate`, an open loop), spread over \
-         the nodes and over 10,000 keys, each limited to 1,000,000 in a minute by the region. More nodes on the same two cores \
-         can't answer more; the table tells what sharing costs. The p99 is that of the slowest node.\n\n\
+        "\nIn the third table, the nodes of a region share one redis-server. Together they receive {RATE} requests a \
+         second (`--rate`, an open loop) for 10,000 keys, each limited to 1,000,000 a minute in the region. All \
+         nodes run on the same two cores, so more nodes can't answer more requests. The table shows what sharing \
+         costs. The p99 is that of the slowest node.\n\n\
          | nodes | requests/s in all | CPU per request of the nodes, µs | of redis-server, µs | p99, µs |\n|---|---|---|---|---|\n"
     );
     for (count, found) in (1..).zip(&found) {

@@ -34,10 +34,13 @@ pub(super) fn tail(programs: &Programs, length: Length) -> Result<String, String
         "p99 from when a request was due; the last point of a curve is 90 % of saturation; less is better";
     let text = picture("tail", TITLE, &svg(TITLE, subtitle, &panels(&asked, &figures)))?;
     Ok(format!(
-        "{text}\n50 connections, 100,000 keys. Saturated: as fast as answers come (closed loop). The others are an open \
-         loop: requests are due at a fixed rate, a part of what the same subject took just before, whether the last one was answered or not, and latencies count from when a request was due, so that waiting for a free connection \
-         is counted; `not sent` were due and waited until the end. Generator (one thread) and server share two cores: \
-         where the generator needs nearly one of them, the subject could do more than is seen here.\n\n{}{}{}",
+        "{text}\n50 connections, 100,000 keys. In the rows `saturated`, each connection sends the next request when the \
+         answer has arrived (closed loop). The other rows are an open loop: requests are due at a fixed rate, \
+         whether or not earlier ones have been answered. The rate is a part of what the same subject answered just \
+         before. Latencies count from when a request was due, so they include the wait for a free connection. `not \
+         sent` is the share of requests that were due and still waited at the end. Generator (one thread) and \
+         server share two cores. Where the generator keeps nearly one core busy, the subject could do more than is \
+         shown here.\n\n{}{}{}",
         figures.table(Columns::Tail),
         not_measured(&everybody.missing),
         commands(&saturated),

@@ -1,14 +1,16 @@
 //! The clock steps that a table was told of, by which older states are carried into the present.
 //!
-//! Steps are counted modulo 256. A state is understood as long as fewer than 128 steps lie between it and
-//! the present; nothing here is ever forgotten before that.
+//! The id of a step has 8 bits, and the last 256 steps are kept. A state that is up to 128 steps behind the
+//! present is carried over each of them. One that is 129 to 255 steps behind looks as if it were ahead
+//! (`is_later`), so it is decided in its own, old time: `between` knows how far that is from the present. One
+//! that is 256 or more steps behind misses 256 of them.
 
 use crate::sync::Mutex;
 use crate::time::{ClockStep, StepId};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// How many of the latest steps are handed on over a restart. With one more, that a restart may add, a state
-/// is still less than half a turn behind.
+/// How many of the latest steps are handed on over a restart. A restart may add one more, and a state that is
+/// 127 steps behind is still carried.
 pub const STEPS_HANDED_ON_MAX: usize = 126;
 
 /// The last 256 clock steps, and by how much the clock was set in all after each.
@@ -75,7 +77,7 @@ impl Steps {
     }
 }
 
-/// Of two steps, the one less than half a turn ahead is the later.
+/// Whether `a` was made after `b`: ids count in a circle, so the one that is 1 to 127 ahead is the later.
 pub(super) fn is_later(a: StepId, b: StepId) -> bool {
     a != b && a.0.wrapping_sub(b.0) < 128
 }

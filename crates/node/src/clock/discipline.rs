@@ -20,6 +20,8 @@ const SLEW_MAX: i64 = SLEW_ONE / 2000;
 const SLEW_ONE: i64 = 1 << 32;
 /// The sample with the shortest round trip is used for so long. Without a newer one, the wall clock is followed.
 const SAMPLE_USED_FOR_NS: u64 = 4_000_000_000;
+/// An answer that took longer says too little: the store told its time at any instant of it.
+const ROUND_TRIP_MAX_NS: u64 = 1_000_000_000;
 /// Two samples disagree when they differ by more than their round trips explain, and this.
 const SAMPLES_AGREE_NS: u64 = 1_000_000;
 
@@ -167,6 +169,9 @@ impl Discipline {
     /// Follows the time of the region's store. The first sample may make a step: nothing was agreed with other nodes yet.
     pub fn receive_region_time(&mut self, sample: &RegionSample) -> Option<ClockJump> {
         let newer = RegionTime::of(sample);
+        if newer.round_trip_ns > ROUND_TRIP_MAX_NS {
+            return None;
+        }
         let is_first = self.region.is_none();
         if self.region.is_none_or(|region| !region.is_better_than(&newer)) {
             self.region = Some(newer);
@@ -240,6 +245,16 @@ mod tests {
         let mut close = Discipline::new(reading(0, 0));
         assert_eq!(close.receive_region_time(&sample(1, 40, 2, 0)), None, "slewed");
         assert!(close.is_right(reading(10, 0)) && close.sample(reading(10, 0)).is_none());
+    }
+
+    #[test]
+    fn an_answer_that_took_hours_tells_nothing() {
+        let mut discipline = Discipline::new(reading(0, 0));
+        let five_hours_ms = 18_000_000;
+        assert_eq!(followed(&mut discipline, &sample(1, 0, five_hours_ms, 0)), None);
+        assert_eq!(discipline.wall_offset_ns(), None, "the region's time isn't known yet");
+        assert!(followed(&mut discipline, &sample(five_hours_ms + 10, 700, 2, 0)).is_some());
+        assert_eq!(distance_ms(&discipline, five_hours_ms + 20, 700), 0);
     }
 
     #[test]

@@ -103,8 +103,12 @@ impl Engine {
             }
             AskOutcome::Granted | AskOutcome::Held { .. } => {}
             // One of several that were asked about together: another one was in the way.
-            AskOutcome::Refused { retry_after: Some(Nanos::ZERO) } => {}
-            AskOutcome::Refused { retry_after } => {
+            AskOutcome::Refused { retry_after: Some(Nanos::ZERO), .. } => {}
+            // The answer came after the window's end: the next window is asked for.
+            AskOutcome::Refused { window: Some(window), .. } if ask.has_ended(window, moment.now) => {
+                plan.items[index].accuracy = ask.accuracy;
+            }
+            AskOutcome::Refused { retry_after, .. } => {
                 plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
             }
             AskOutcome::Unverified => self.unverified(sharing, plan, (index, ask), moment),

@@ -255,7 +255,7 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
     let me = OwnerId(1);
     let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires: at(0) };
-    let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
+    let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
     let mut worker = QuotaWorker::default();
     worker.read(
         me,
@@ -313,7 +313,8 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
     let mut stamp = 0;
     let mut say = |generation: u64, version: u64, lost_data_at: Nanos| {
         let read = Nanos::from_secs(70 + generation);
-        let slices = Slices { slices: vec![row(generation)], now: read, confirmed: read };
+        let slices =
+            Slices { slices: vec![row(generation)], now: read, confirmed: read, revision: generation };
         stamp = worker
             .read(me, &membership, &slices, &SlicesInForce::default(), at(0), Nanos::ZERO)
             .map_or(stamp, |news| news.stamp);
@@ -343,14 +344,15 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
         let mut worker = QuotaWorker::default();
         let gathered = QuotaReports { now: at(0), lost_data_at: Nanos::ZERO, reports: Vec::new() };
         let say = worker.gathered(&gathered);
-        let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
+        let slices =
+            Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
         let news = worker.read(me, &membership, &slices, &SlicesInForce::default(), say.before, took);
         let Some(news) = news else { continue };
         let read = at(0).plus(took);
         assert!(news.slices[0].lease.rises >= read.plus(SLICE_LEASE).plus(SLICE_LEASE), "after {took:?}");
         assert!(took <= Nanos::from_secs(8));
     }
-    let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO };
+    let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
     let in_time = QuotaWorker::default().read(
         me,
         &membership,
@@ -413,7 +415,8 @@ impl Rounds {
         let gathered = QuotaReports { now, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = self.worker.gathered(&gathered);
         self.row.expires = now.plus(SLICE_LEASE);
-        let slices = Slices { slices: vec![self.row], now, confirmed: self.confirmed };
+        let (confirmed, revision) = (self.confirmed, self.row.generation);
+        let slices = Slices { slices: vec![self.row], now, confirmed, revision };
         let in_force = self.node.in_force();
         let news = self.worker.read(OwnerId(1), &self.membership, &slices, &in_force, now, Nanos::ZERO);
         let said = say.acknowledged.and_then(|said| self.worker.acknowledgement(said));
@@ -464,6 +467,22 @@ fn nothing_is_raised_and_nothing_lost_is_acknowledged_after_the_world_store_went
     }
     (0..4).for_each(|_| drop(rounds.go_on()));
     assert_eq!(rounds.in_force(), 40);
+}
+
+#[test]
+fn a_region_that_confirmed_nothing_since_the_backup_sees_that_grants_are_missing() {
+    let mut rounds = Rounds::new(40);
+    (0..4).for_each(|_| drop(rounds.go_on()));
+    let backup = rounds.row;
+    // It reads that it was lowered, and the older copy takes the store's place before it acknowledges that.
+    rounds.hold(5);
+    rounds.go_on();
+    assert_eq!(rounds.in_force(), 5);
+    rounds.row = backup;
+    for _ in 0..80 {
+        rounds.go_on();
+        assert_eq!(rounds.in_force(), 5, "after {} rounds", rounds.round);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! was read: the other regions count on it from then on.
 //!
 //! The slices are read before anything is acknowledged ([`QuotaWorker::acknowledgement`]): the answer shows whether the world
-//! store still knows what was acknowledged before. If it doesn't, a backup took its place, and nothing is raised until
+//! store still knows what was acknowledged before, and every grant that was read. If it doesn't, a backup took its place, and nothing is raised until
 //! no other region can go by what was lost.
 
 use super::{KeyMap, KeySet, SlicesInForce};
@@ -20,7 +20,7 @@ use tidegate_origin::{
 };
 use tidegate_world::{
     AcknowledgedSlice, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow,
-    Slices,
+    Slices, Survey,
 };
 
 /// News that wait to be gone by, at most.
@@ -144,6 +144,8 @@ pub struct QuotaWorker {
     /// When what the world store confirmed last of this region was read. It may know of later reads, and knows of no
     /// earlier one unless it lost data.
     confirmed: Option<Nanos>,
+    /// How many grants the world store had written when it was read last.
+    revision: u64,
     /// Nothing is raised before this instant of the world store's time: it went back to older data.
     raises_after: Nanos,
 }
@@ -261,10 +263,13 @@ impl QuotaWorker {
         if took > ROUND_MAX {
             return None;
         }
-        if self.confirmed.is_some_and(|confirmed| micros(slices.confirmed) < micros(confirmed)) {
-            self.world_went_back(slices);
+        // A region that acknowledged nothing since the backup was made sees only that grants are missing.
+        let has_unconfirmed =
+            self.confirmed.is_some_and(|confirmed| micros(slices.confirmed) < micros(confirmed));
+        if has_unconfirmed || slices.revision < self.revision {
+            self.world_went_back(slices.now);
         }
-        self.confirmed = Some(slices.confirmed);
+        (self.confirmed, self.revision) = (Some(slices.confirmed), slices.revision);
         let is_restored = slices.now < self.raises_after;
         if is_restored && in_force.share.is_none() {
             // The nodes may go by less than the store and the even split say. This one will hear of it.
@@ -291,9 +296,20 @@ impl QuotaWorker {
         Some(QuotaNews { stamp, share, slices: leases })
     }
 
+    /// Returns whether the reconciler beside this worker may grant anything by a survey. Not after the world store went back
+    /// to older data: that doesn't know of leases which regions still hold. Nobody else grants anything while this one
+    /// leads, so a survey of fewer grants than were read shows that as well.
+    pub fn may_grant(&mut self, survey: &Survey) -> bool {
+        if survey.revision < self.revision {
+            self.world_went_back(survey.now);
+            self.revision = survey.revision;
+        }
+        survey.now >= self.raises_after
+    }
+
     /// The world store knows less than it acknowledged: older data took its place.
-    fn world_went_back(&mut self, slices: &Slices) {
-        self.raises_after = slices.now.plus(RISE_FREEZE);
+    fn world_went_back(&mut self, now: Nanos) {
+        self.raises_after = now.plus(RISE_FREEZE);
         self.sent.clear();
         self.acknowledged.clear();
         self.report_failed();

@@ -200,13 +200,28 @@ impl Region {
             down.filter_map(|(shard, breaker)| breaker.probe_due(moment.now).then_some(*shard)).collect();
         for shard in down {
             let publishing = pending.publish_held(table, shard, moment);
-            // As things stand now: an old sync would be answered as if it were of the moment it is sent.
-            let read = |item| (self.read_only(table, item, moment), Ticket::default());
-            let looked_at = || pending.probes.get(&shard).map(read);
-            let Some(probe) = publishing.or_else(looked_at) else { continue };
+            let Some(probe) = publishing.or_else(|| self.probing(pending, table, shard, moment)) else {
+                continue;
+            };
             let outgoing: OutgoingExchange = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
             effects.send.push(outgoing);
         }
+    }
+
+    /// Returns a sync of the key that a shard is probed with, as things stand now: an old sync would be answered as if it
+    /// were of the moment it is sent. It carries what the node counted, like any other.
+    fn probing(
+        &self,
+        pending: &mut Pending,
+        table: &Table<SharedState>,
+        shard: ShardId,
+        moment: Moment,
+    ) -> Option<(KeySync, Ticket)> {
+        let item = *pending.probes.get(&shard)?;
+        let mut sync = self.reading(table, &item, moment);
+        pending.mark_sent(&mut sync);
+        let confirmed = table.state(item.key).and_then(|state| state.confirmed(&sync.counts, moment.now));
+        Some((sync, Ticket { confirmed, ..Ticket::default() }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::pending::Pending;
 use super::{AskOutcome, Effects, OutgoingExchange, Region, RegionCounters, Route, ShardHealth, Ticket};
-use tidegate_core::exchange::{HOLD_TTL, KeyReply, KeySync};
+use tidegate_core::exchange::{CountSync, HOLD_TTL, KeyReply, KeySync};
 use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
@@ -163,6 +163,10 @@ impl Region {
         if let Some(key) = pending.keys.get_mut(&sync.key) {
             key.failed_until = None;
         }
+        let window = match &sync.counts {
+            CountSync::Window(window) => Some(window.sequence),
+            CountSync::Gcra { .. } => None,
+        };
         for (position, (id, index)) in ticket.asks.iter().enumerate() {
             let granted = reply.granted.get(position).copied().unwrap_or(false);
             if granted && let Some(reservation) = sync.request.hold {
@@ -170,7 +174,7 @@ impl Region {
             }
             let outcome = match verified_until {
                 // A refusal is right whatever the shard has lost: it counts no more than there was.
-                _ if !granted => AskOutcome::Refused { retry_after: reply.retry_after },
+                _ if !granted => AskOutcome::Refused { retry_after: reply.retry_after, window },
                 None => AskOutcome::Unverified,
                 Some(until) if sync.request.hold.is_some() => AskOutcome::Held { until },
                 Some(_) => AskOutcome::Granted,

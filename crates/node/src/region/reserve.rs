@@ -67,6 +67,10 @@ impl Region {
             };
             syncs.push((sync, ticket));
         }
+        // Not before every cost of a key is in its sync.
+        for (sync, _) in by_shard.values_mut().flatten() {
+            pending.mark_sent(sync);
+        }
         let grant = if together { Grant::Together } else { Grant::Each };
         let outgoing =
             |(shard, syncs)| -> OutgoingExchange { self.outgoing(shard, grant, syncs, moment.now) };
@@ -103,12 +107,10 @@ impl Region {
         moment: Moment,
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
-        let mut sync = KeySync {
+        KeySync {
             request: GrantRequest { asks: smallvec![item.cost.get()], hold, ..GrantRequest::default() },
             ended_holds: settled.unwrap_or_default(),
-            ..self.read_only(table, item, moment)
-        };
-        pending.mark_sent(&mut sync);
-        sync
+            ..self.reading(table, item, moment)
+        }
     }
 }

@@ -102,7 +102,8 @@ impl WorldDriver {
 
     /// Each region's worker would lead the reconciler.
     pub(super) async fn run_reconciler(&self) {
-        self.reconciler.run(|| self.worker.lock().membership().is_some()).await;
+        let may_lead = || self.worker.lock().membership().is_some();
+        self.reconciler.run(may_lead, |survey| self.quota_worker.lock().may_grant(survey)).await;
     }
 
     /// The nodes of the region don't wait for this one any more, nor does the reconciler.

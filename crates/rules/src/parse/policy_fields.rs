@@ -74,7 +74,7 @@ fn paced(fields: &Fields<'_, '_>, at: &Cursor<'_, '_>, problems: &mut Problems) 
     refills(&at, rate, burst, problems)?;
     if burst > Burst::BLOCKED && burst < second {
         let message = format!(
-            "a burst of {} is less than a second of the rate ({}): whoever sends unevenly is held below the rate",
+            "a burst of {} is less than one second of the rate ({}): callers that send unevenly get less than the rate",
             burst.get(),
             second.get()
         );

@@ -63,7 +63,8 @@ fn the_text_is_what_a_person_would_write() {
     );
     let expected = "\
 # From a file of envoyproxy/ratelimit. A rule applies to every request that has its attributes, in
-# any order and whatever else it has; there, a descriptor with other entries met no limit.
+# any order, whatever other attributes the request has. In envoyproxy/ratelimit, a limit applied only
+# to descriptors with exactly its entries.
 namespace: edge-1
 rules:
   - name: plan
@@ -81,7 +82,7 @@ rules:
     limit: 5 per 1s
     algorithm: fixed
     shadow: true
-# What there is matched first has a rule of its own, or no limit.
+# In envoyproxy/ratelimit, another item matches these first. It has its own rule, or no limit.
 overrides:
   - { rule: plan, plan: gold, unlimited: true }
   - { rule: plan, plan: \"inte*\", unlimited: true }

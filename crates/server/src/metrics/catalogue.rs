@@ -42,12 +42,12 @@ const METRICS: &[(&str, &str)] = &[
     ),
     (
         "tidegate_keys_refused_below_cap_total",
-        "Limits that got no room although the table wasn't full: the rest is kept for tenants within their share.",
+        "Limits whose key found no room although the table wasn't full, because the free room is reserved for other tenants.",
     ),
     ("tidegate_clock_steps_total", "Times that the wall clock was set while the node ran."),
     (
         "tidegate_malformed_values_total",
-        "Times that a rule got a value that should be an address and isn't. It denied it, or counted it with others.",
+        "Malformed addresses, counted once for each rule that met one. The rule denied the request, or counted it together with other malformed values.",
     ),
     ("tidegate_rule_version", "Version of the rules in force."),
     ("tidegate_rule_reloads_total", "Times that changed rules files were put in force."),
@@ -142,7 +142,10 @@ const METRICS: &[(&str, &str)] = &[
         "tidegate_keys_waiting_for_a_shard",
         "Keys that are to be published when their shard can be reached again.",
     ),
-    ("tidegate_leased_keys", "Hot keys for which this node draws counts from the store in advance."),
+    (
+        "tidegate_leased_keys",
+        "Hot keys for which this node fetches leases: parts of the limit that it spends without asking the store.",
+    ),
     ("tidegate_origin_operations_total", "Calls to a shard of the region's store that have ended."),
     (
         "tidegate_origin_operation_duration_seconds",
@@ -174,7 +177,7 @@ const METRICS: &[(&str, &str)] = &[
         "How far a key was beyond its limit when a request asked about it, as a part of the limit.",
     ),
     // In a world.
-    ("tidegate_world_keys", "Keys of the world that this node knows."),
+    ("tidegate_world_keys", "Keys of this node whose counts are shared with the other regions."),
     ("tidegate_world_regions", "Regions that share limits, this one included; 0: not known yet."),
     ("tidegate_world_membership", "Version of the set of regions that this node uses."),
     ("tidegate_world_worker", "1 on the node that is its region's world worker."),
@@ -183,10 +186,13 @@ const METRICS: &[(&str, &str)] = &[
         "tidegate_world_letters_refused_total",
         "Cells that found a full queue on their way to the world worker. The node reports them again later.",
     ),
-    ("tidegate_world_keys_refused_total", "Keys of the world that this node had no room to track."),
+    (
+        "tidegate_world_keys_refused_total",
+        "Times that this node had no room to track a key whose counts are shared with the other regions.",
+    ),
     (
         "tidegate_world_credit_waits_total",
-        "Requests of class abuse that had to wait until the other regions know this region's count.",
+        "Requests of class abuse that were denied until the other regions know this region's count.",
     ),
     ("tidegate_world_rows_published_total", "Counts that were published to the world's store."),
     ("tidegate_world_publish_errors_total", "Publishes that failed. Their counts are published again."),
@@ -226,7 +232,10 @@ const METRICS: &[(&str, &str)] = &[
     ("tidegate_reconciler_term", "Term in which this node divides limits; 0: another node does."),
     ("tidegate_slices_of_all_regions", "Parts of limits that the leader has given out."),
     ("tidegate_slices_unacknowledged", "Parts of limits that a region hasn't confirmed yet."),
-    ("tidegate_slices_keys_turned_away", "Keys that stay with even parts because others ask for more."),
+    (
+        "tidegate_slices_keys_turned_away",
+        "Keys that need slices and stay with even parts, because keys with more demand have all the slices.",
+    ),
     // Of the world worker.
     (
         "tidegate_world_breaker_open",

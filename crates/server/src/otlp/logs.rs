@@ -131,7 +131,7 @@ fn decision(record: &Record, rule: Option<&RuleName>, shard: Option<&str>) -> St
 
 fn counted(count: &RuleCount, rule: Option<&RuleName>) -> String {
     let name = rule.map_or("", |rule| &rule.rule);
-    let body = format!("{} more denials by {name}, of more callers than are told apart", count.count);
+    let body = format!("{} more denials by {name}: too many callers at once to log each", count.count);
     let mut out = begin(count.first, INFO, "tidegate.denials", &body);
     named(&mut out, rule);
     number(&mut out, "tidegate.denials", count.count);

@@ -29,7 +29,7 @@ pub(crate) enum Wrong {
     ZeroRate,
     #[error("count per period is from 1 per 366 days to 1000000000 per second, over 1 second to 366 days")]
     Rate,
-    #[error("max_burst takes more than 100 years to come back at that rate; use a smaller one")]
+    #[error("max_burst takes more than 100 years to refill at that rate; use a smaller one")]
     Refill,
     #[error("quantity is a whole number from 0 to 2^53; 0 only looks")]
     Quantity,

@@ -147,24 +147,26 @@ impl OverrideError {
             }
             OverrideError::NamespaceFull { namespace } => {
                 format!(
-                    "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, the most",
+                    "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, which is the most",
                     excerpt(namespace)
                 )
             }
             OverrideError::Searching { namespace } => {
                 let message = format!(
-                    "namespace `{}` has {NAMESPACE_SEARCHING_MAX} overrides with a text between two stars, the most",
+                    "namespace `{}` has {NAMESPACE_SEARCHING_MAX} overrides with a text between two stars, which is the most",
                     excerpt(namespace)
                 );
                 let fix = "delete some, or use one star; more would make checks slow";
                 return Refusal::of_field(Code::TooMany, "identifier", message, fix);
             }
             OverrideError::ShareSpent { count } => {
-                format!("you have {count} overrides, as many as this node has room left for others")
+                format!("your tenant has {count} overrides; the room left on this node is for other tenants")
             }
-            OverrideError::NodeFull => format!("this node has {NODE_OVERRIDES_MAX} overrides, the most"),
+            OverrideError::NodeFull => {
+                format!("this node has {NODE_OVERRIDES_MAX} overrides, which is the most")
+            }
         };
-        let fix = "delete some, or let one with a wildcard stand for many";
+        let fix = "delete some, or replace several by one with a wildcard";
         Refusal::of_field(Code::TooMany, "identifier", message, fix)
     }
 }

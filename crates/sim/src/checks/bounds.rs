@@ -19,8 +19,6 @@ pub(crate) struct Bounds {
     pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,
-    /// A clock is set while its node counts, or drifts.
-    pub(crate) is_set_in_mid_run: bool,
     /// Every call is answered before its request gives up.
     pub(crate) is_calm: bool,
     /// The tables hold every key.
@@ -41,7 +39,6 @@ impl Bounds {
         };
         let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         let are_close = scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= SET_FROM_NS);
-        let drifts = scenario.clock_drifts_ppm.iter().any(|drift| *drift != 0);
         let is_set = scenario.faults.iter().any(steps);
         let clocks_are_steady = are_close && !is_set;
         let clocks_are_right = clocks_are_steady
@@ -50,7 +47,6 @@ impl Bounds {
             && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
         Bounds {
             clocks_are_steady,
-            is_set_in_mid_run: is_set || drifts,
             buckets_are_exact: clocks_are_right
                 && scenario.world.is_none()
                 && scenario.changes.is_empty()

@@ -48,7 +48,7 @@ impl Figure {
             Figure::SqlRowsWritten => "SQL rows written/s",
             Figure::SqlRowsRead => "SQL rows read/s",
             Figure::SqlStatements => "SQL statements/s",
-            Figure::RulesHeardMs => "changes heard by all, ms",
+            Figure::RulesHeardMs => "changes received by all, ms",
         }
     }
 }

@@ -28,7 +28,8 @@ pub(super) struct Accounts {
     pub(super) untold: u64,
     /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
     pub(super) granted_before: u64,
-    /// What was in use when the limit was lowered.
+    /// What was in use when the limit was lowered, and what nodes had been granted by the limit before: each spends that up
+    /// to the new limit by its own view, which doesn't have what the others have spent since.
     pub(super) used_before: u64,
     /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
     pub(super) level: u128,

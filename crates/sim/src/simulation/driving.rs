@@ -253,9 +253,11 @@ impl Simulation {
         let Some(limit) = up.map(known).max() else { return };
         let waiting = self.nodes.iter().flat_map(|node| node.waiting.values());
         let waiting = waiting.flat_map(|waiting| &self.scenario.templates[waiting.template].limits);
-        let waiting = waiting.filter(|limit| limit.key == key).map(|limit| limit.cost).sum();
+        let waiting: u64 = waiting.filter(|limit| limit.key == key).map(|limit| limit.cost).sum();
         let now = self.origin_now();
-        self.auditor.oracle_mut().set_limit(key, limit, waiting, now);
+        let oracle = self.auditor.oracle_mut();
+        let unspent = oracle.granted_and_unspent(key, &self.origin, now);
+        oracle.set_limit(key, limit, waiting + unspent, now);
     }
 
     /// How often a node had no room for a key in its table.

@@ -254,6 +254,9 @@ impl Simulation {
         let quotas = &mut world.quotas;
         quotas.is_passing = false;
         let (Some(survey), Some(term)) = (survey, quotas.pass) else { return };
+        if !quotas.worker.may_grant(survey) {
+            return;
+        }
         let Some(granted) = quotas.reconciler.reconcile(survey).granted else { return };
         quotas.is_passing = true;
         self.tell(node, || format!("reconciled: {granted:?}"));

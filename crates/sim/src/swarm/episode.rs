@@ -404,6 +404,9 @@ fn worse(mut scenario: Scenario, random: &mut Random) -> Episode {
     }
     let streams = random.one_in(3).then(|| Box::new(with_changes(&mut scenario, random)));
     let has_calendar = scenario.keys.iter().any(|key| key.calendar.is_some());
+    if streams.is_none() && random.one_in(GROWS_ONE_IN) {
+        chaos::grow_and_shrink(random, &mut scenario);
+    }
     if streams.is_none() && (random.one_in(4) || has_calendar && random.one_in(2)) {
         chaos::suspend(random, &mut scenario);
     }

@@ -80,40 +80,40 @@ pub(crate) fn command() -> Command {
     let whole = |arg: Arg| arg.value_parser(value_parser!(u64));
     let broken = |arg: Arg| arg.value_parser(value_parser!(f64));
     Command::new("bench")
-        .about("Put load on a running node, and tell how fast it answers")
+        .about("Send requests to a running node, and measure how fast it answers")
         .after_help(NOTE)
         .args([
-            Arg::new("target").value_name("TARGET").required(true).help("whom to ask"),
+            Arg::new("target").value_name("TARGET").required(true).help("the server's address"),
             broken(number(
                 "rate",
                 "N",
-                "requests a second, sent on time (open loop) [as fast as answers come]",
+                "requests a second, even if answers are late [as fast as answers come]",
             )),
-            whole(number("connections", "N", "[50]").short('c')),
-            whole(number("pipeline", "N", "requests at once on each: pipelined, or streams [1]").short('p')),
-            whole(number("threads", "N", "[1]").short('t')),
-            broken(number("duration", "SECONDS", "what is measured [10]").short('d')),
-            broken(number("warm-up", "SECONDS", "before that [1]")),
-            whole(number("timeout-ms", "MS", "of silence before a connection is given up [5000]")),
-            whole(number("keys", "N", "how many callers there are [100000]")),
-            broken(number("zipf", "EXPONENT", "a few callers ask most [all ask alike]")),
+            whole(number("connections", "N", "connections to open [50]").short('c')),
+            whole(number("pipeline", "N", "requests in flight on each connection [1]").short('p')),
+            whole(number("threads", "N", "threads that send [1]").short('t')),
+            broken(number("duration", "SECONDS", "how long to measure [10]").short('d')),
+            broken(number("warm-up", "SECONDS", "how long to send before the measurement begins [1]")),
+            whole(number("timeout-ms", "MS", "close a connection that is silent for so long [5000]")),
+            whole(number("keys", "N", "how many different keys (callers) to use [100000]")),
+            broken(number("zipf", "EXPONENT", "use some keys more often, by Zipf's law [all equally often]")),
             Arg::new("in-turn")
                 .long("in-turn")
                 .action(ArgAction::SetTrue)
                 .conflicts_with("zipf")
-                .help("each caller asks once before any asks again [by chance]"),
-            whole(number("seed", "N", "the same seed asks for the same keys [1]")),
-            whole(number("limit", "N", "of each caller, in a minute [100]")),
-            whole(number("limits", "N", "in each request, all or none [1]")),
+                .help("use each key once before any key comes again [at random]"),
+            whole(number("seed", "N", "runs with the same seed use the same keys [1]")),
+            whole(number("limit", "N", "the limit that requests bring: N a minute for each key [100]")),
+            whole(number("limits", "N", "how many such limits each request brings, all or none [1]")),
             Arg::new("rules")
                 .long("rules")
                 .action(ArgAction::SetTrue)
-                .help("by the target's rules: namespace or domain `bench`, attribute `key`"),
-            text("path", "PATH", "HTTP's path [/v1/limit], or gRPC's method [ShouldRateLimit]"),
-            text("method", "METHOD", "HTTP's [POST with a body, else GET]"),
-            text("header", "HEADER", "of HTTP; may be given several times").action(ArgAction::Append),
-            text("body", "TEXT", "of HTTP, or gRPC's message in hexadecimal digits [asks for the limits]"),
-            text("command", "TEXT", "of the Redis protocol [CL.THROTTLE {key} …]"),
+                .help("use the target's rules: namespace or domain `bench`, attribute `key`"),
+            text("path", "PATH", "the HTTP path [/v1/limit], or the gRPC method [ShouldRateLimit]"),
+            text("method", "METHOD", "the HTTP method [POST with a body, else GET]"),
+            text("header", "HEADER", "an HTTP header; may be given repeatedly").action(ArgAction::Append),
+            text("body", "TEXT", "the HTTP body, or the gRPC message in hexadecimal [the limits]"),
+            text("command", "TEXT", "the Redis command [CL.THROTTLE {key} …]"),
             Arg::new("json").long("json").action(ArgAction::SetTrue).help("print the result as JSON"),
             text("svg", "FILE", "draw the distribution of latencies").value_parser(value_parser!(PathBuf)),
         ])

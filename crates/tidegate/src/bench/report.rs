@@ -62,7 +62,7 @@ impl Report<'_> {
         if tally.unsent > 0 {
             let _ = writeln!(
                 text,
-                "\n  {} were due and not sent: the target or this generator is too slow for {}/s (latencies count them)",
+                "\n  {} requests were due but not sent: the target or this generator is too slow for {}/s\n  (the latencies include how long they waited)",
                 number(tally.unsent),
                 self.plan.rate
             );

@@ -132,8 +132,8 @@ fn notes(needs: &Needs) -> String {
     if needs.kinds.iter().all(KindNeeds::is_bounded) {
         return String::new();
     }
-    "\nWhere every check asks the store, a node sees each key too seldom to decide on what it knows. Fewer and larger\n\
-     nodes, or a balancer that keeps a caller's requests on few of them (--spread), help if those keys are busy.\n"
+    "\nWhere every check asks the store, each node receives too few requests for a key to decide without asking. If such\n\
+     keys are busy, use fewer and larger nodes, or a load balancer that sends each caller to few nodes (--spread).\n"
         .to_owned()
 }
 

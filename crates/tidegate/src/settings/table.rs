@@ -37,7 +37,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "region",
         value_name: "NAME",
         default: "local",
-        meaning: "this region's name; needed with world.url",
+        meaning: "this region's name; required with world.url",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::region(text).map(|region| settings.region = region),
         show: |settings| settings.region.clone(),
@@ -54,8 +54,8 @@ pub(crate) static TABLE: [Setting; 43] = [
     Setting {
         key: "cluster.secret_file",
         value_name: "PATH",
-        default: "generated, kept in the outermost store",
-        meaning: "key of all hashes",
+        default: "a shared random key",
+        meaning: "file with the secret key of all hashes",
         // What the file holds is never kept as text.
         secrecy: Secrecy::PathOfSecret,
         read: |text, settings| {
@@ -64,7 +64,7 @@ pub(crate) static TABLE: [Setting; 43] = [
             Ok(())
         },
         show: |settings| match &settings.fleet_key {
-            FleetKey::Generated | FleetKey::Resolved(_) => "generated, kept in the outermost store".into(),
+            FleetKey::Generated | FleetKey::Resolved(_) => "a shared random key".into(),
             FleetKey::FromFile { path, .. } => path.display().to_string(),
         },
     },
@@ -73,7 +73,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "port_base",
         value_name: "PORT",
         default: "none",
-        meaning: "HTTP's port; gRPC, RESP and admin: the next three",
+        meaning: "port of HTTP; gRPC, RESP and admin use the next three",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let base = parse::port_base(text)?;
@@ -87,7 +87,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.http",
         value_name: "ADDRESS",
         default: "127.0.0.1:8080",
-        meaning: "native HTTP",
+        meaning: "HTTP API, for callers and proxies",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_http = address),
         show: |settings| shown_address(settings.listen_http),
@@ -96,7 +96,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.grpc",
         value_name: "ADDRESS",
         default: "127.0.0.1:8081",
-        meaning: "Envoy's rate limit service",
+        meaning: "gRPC: Envoy's rate limit service",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_grpc = address),
         show: |settings| shown_address(settings.listen_grpc),
@@ -105,7 +105,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.resp",
         value_name: "ADDRESS",
         default: "127.0.0.1:6380",
-        meaning: "the Redis protocol",
+        meaning: "RESP, the Redis protocol",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_or_off(text).map(|address| settings.listen_resp = address),
         show: |settings| shown_address(settings.listen_resp),
@@ -114,7 +114,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.unix",
         value_name: "PATH",
         default: "none",
-        meaning: "Unix socket: HTTP and gRPC; PATH.resp: Redis protocol",
+        meaning: "Unix socket for HTTP and gRPC; RESP is at PATH.resp",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path_or_none(text).map(|path| settings.listen_unix = path),
         show: |settings| shown(settings.listen_unix.as_ref()),
@@ -123,7 +123,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.unix_mode",
         value_name: "MODE",
         default: "what the umask leaves",
-        meaning: "who may use it: the socket's mode, such as 0660",
+        meaning: "file mode of the Unix sockets, such as 0660: who may connect",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::mode_or_none(text).map(|mode| settings.listen_unix_mode = mode),
         show: |settings| settings.listen_unix_mode.map_or("none".into(), |mode| format!("{mode:04o}")),
@@ -141,7 +141,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "listen.max_connections",
         value_name: "COUNT",
         default: "16000",
-        meaning: "callers' connections at one time, for each listener",
+        meaning: "most connections at one time, for each listener but listen.admin, which takes 256",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let connections = parse::whole_number(text, parse::CONNECTIONS)?;
@@ -154,7 +154,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "auth.tokens",
         value_name: "PATH",
         default: "none",
-        meaning: "callers' tokens; without, only loopback is served",
+        meaning: "token file; without it, only this machine is served",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path_or_none(text).map(|path| settings.auth_tokens = path),
         show: |settings| shown(settings.auth_tokens.as_ref()),
@@ -190,7 +190,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "forward_auth.attributes",
         value_name: "LIST",
         default: "none",
-        meaning: "attributes for /auth from headers: ip=X-Real-IP, …",
+        meaning: "/auth: takes attributes from headers: ip=X-Real-IP, …",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             parse::mapped_headers(text).map(|headers| settings.forward_auth.mapped = headers)
@@ -204,7 +204,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "forward_auth.accept",
         value_name: "LIST",
         default: "none",
-        meaning: "attribute headers that /auth believes: user, ip, …",
+        meaning: "X-Tidegate-NAME headers that /auth reads: user, ip, …",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             parse::accepted_headers(text).map(|names| settings.forward_auth.accepted = names)
@@ -218,7 +218,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "rules.file",
         value_name: "PATH",
         default: "rules.yaml if it exists",
-        meaning: "rules: a file or a directory",
+        meaning: "file or directory of rules",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.rules_file = Some(path)),
         show: |settings| shown(settings.rules_file.as_ref()),
@@ -227,7 +227,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "rules.control",
         value_name: "URLS",
         default: "none",
-        meaning: "rules from a control plane: http://h:7070,…",
+        meaning: "rules from a control plane or broker: http://h:7070,…",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::endpoints_or_none(text).map(|servers| settings.rules_control = servers),
         show: |settings| settings.rules_control.as_ref().map_or("none".into(), ToString::to_string),
@@ -236,7 +236,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "rules.require",
         value_name: "BOOLEAN",
         default: "true",
-        meaning: "with rules.control: not ready before rules came",
+        meaning: "with rules.control: a node isn't ready until rules have arrived",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::boolean(text).map(|is_set| settings.rules_required = is_set),
         show: |settings| settings.rules_required.to_string(),
@@ -245,7 +245,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "rules.envoy_windows",
         value_name: "KIND",
         default: "fixed",
-        meaning: "windows of Envoy's files: fixed or sliding",
+        meaning: "windows of limits in files of envoyproxy/ratelimit: fixed or sliding",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::windows(text).map(|windows| settings.envoy_windows = windows),
         show: |settings| parse::windows_word(settings.envoy_windows).into(),
@@ -263,7 +263,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "origin.timeout_ms",
         value_name: "MS",
         default: "5",
-        meaning: "the longest that a request waits for the region's store",
+        meaning: "how long a request waits for the region's store at most",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let wait_ms = parse::whole_number(text, parse::ORIGIN_TIMEOUT_MS)?;
@@ -276,7 +276,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "origin.fresh_ms",
         value_name: "MS",
         default: "5000",
-        meaning: "a key unheard of for so long is asked about",
+        meaning: "ask about a key if the store sent nothing for so long",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let fresh_ms = parse::whole_number(text, parse::ORIGIN_FRESH_MS)?;
@@ -289,7 +289,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "world.url",
         value_name: "URL",
         default: "none:",
-        meaning: "the regions' store: sqlite:, mysql://, postgres://",
+        meaning: "regions' database: sqlite:, mysql://, postgres://",
         secrecy: Secrecy::Secret,
         read: |text, settings| world::url(text).map(|url| settings.world.url = url),
         show: |settings| settings.world.shown_url(),
@@ -298,7 +298,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "world.policy",
         value_name: "POLICY",
         default: "headroom",
-        meaning: "when a region publishes: headroom or floor",
+        meaning: "when a region publishes counts: headroom or floor",
         secrecy: Secrecy::Open,
         read: |text, settings| world::policy(text).map(|policy| settings.world.policy = policy),
         show: |settings| settings.world.policy.to_string(),
@@ -307,7 +307,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "world.floor",
         value_name: "PART",
         default: "0.5",
-        meaning: "for floor: from this part of a limit on",
+        meaning: "with the policy floor: the part of a limit that a region admits before it publishes its count",
         secrecy: Secrecy::Open,
         read: |text, settings| world::floor(text).map(|floor| settings.world.floor = floor),
         show: |settings| settings.world.floor.to_string(),
@@ -316,7 +316,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "world.interval_ms",
         value_name: "MS",
         default: "5000",
-        meaning: "how often a region looks at everything, ±20 %",
+        meaning: "how often a region looks for counts that it must publish, or that the database lost; ±20 %",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let interval_ms = parse::whole_number(text, world::INTERVAL_MS)?;
@@ -329,7 +329,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "memory.max_keys",
         value_name: "COUNT",
         default: "what fits in a quarter of memory",
-        meaning: "most keys that it counts",
+        meaning: "most keys held in memory",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let keys = parse::whole_number(text, KeysMax::RANGE)?;
@@ -342,7 +342,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "data.dir",
         value_name: "PATH",
         default: "data",
-        meaning: "where a node with memory: keeps counts over a restart",
+        meaning: "directory for the files that this process keeps",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::path(text).map(|path| settings.data_directory = path),
         show: |settings| settings.data_directory.display().to_string(),
@@ -351,7 +351,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "data.save_every_ms",
         value_name: "MS",
         default: "30000",
-        meaning: "how often counts are saved; a crash loses as much",
+        meaning: "how often a node with memory: saves counts; a crash loses what came since",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let save_every_ms = parse::whole_number(text, parse::SAVE_EVERY_MS)?;
@@ -382,7 +382,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.decisions",
         value_name: "PATH",
         default: "data/decisions",
-        meaning: "log for `tidegate why`; none: no log",
+        meaning: "log for `tidegate why`: directory, or none",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::decisions_log(text).map(|log| settings.log_decisions = log),
         show: |settings| shown(settings.decisions_directory().as_ref()),
@@ -391,7 +391,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.identifiers",
         value_name: "FORM",
         default: "hashed",
-        meaning: "callers in the decision log: hashed or plain",
+        meaning: "callers in the decision log: hashed, or plain for readable names",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             parse::identifiers(text).map(|are_plain| settings.identifiers_are_plain = are_plain)
@@ -402,7 +402,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.decisions_max_mb",
         value_name: "MB",
         default: "1024",
-        meaning: "disk space of log.decisions; oldest go first",
+        meaning: "disk space of log.decisions; oldest files go first",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             settings.log_decisions_max_mb = parse::whole_number(text, parse::DECISIONS_MAX_MB)?;
@@ -414,7 +414,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "log.decisions_json",
         value_name: "PATH",
         default: "none",
-        meaning: "decisions as JSON lines: stdout, or a file",
+        meaning: "where decisions go as lines of JSON: stdout, or a file",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::decision_lines(text).map(|lines| settings.log_decisions_json = lines),
         show: |settings| parse::shown_lines(settings.log_decisions_json.as_ref()),
@@ -432,7 +432,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "otlp.interval_ms",
         value_name: "MS",
         default: "10000",
-        meaning: "how often the collector is sent something",
+        meaning: "how often the node sends to the collector",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             let interval_ms = parse::whole_number(text, parse::OTLP_INTERVAL_MS)?;
@@ -458,7 +458,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "control.listen",
         value_name: "ADDRESS",
         default: "127.0.0.1:7070",
-        meaning: "`tidegate control`: HTTP for people, gRPC for nodes",
+        meaning: "listener of `tidegate control`: HTTP for operators, gRPC for nodes",
         secrecy: Secrecy::Open,
         read: |text, settings| parse::listen_address(text).map(|address| settings.control_listen = address),
         show: |settings| settings.control_listen.to_string(),
@@ -467,7 +467,7 @@ pub(crate) static TABLE: [Setting; 43] = [
         key: "control.upstream",
         value_name: "URLS",
         default: "none",
-        meaning: "be a broker: hand on the rules of these control planes",
+        meaning: "run as a broker, which passes on the rules of these control planes or brokers",
         secrecy: Secrecy::Open,
         read: |text, settings| {
             parse::endpoints_or_none(text).map(|servers| settings.control_upstream = servers)

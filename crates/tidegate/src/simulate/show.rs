@@ -40,7 +40,7 @@ pub(crate) fn subtitle(plan: &Plan, seed: u64, outcome: &FleetReport) -> String 
     let count = |number: u64, noun| counted(usize::try_from(number).unwrap_or(usize::MAX), noun);
     let keys = plan.keys.iter().map(|keys| keys.get_ref().count).sum();
     let scale = if plan.scale == 1 {
-        "to scale".to_owned()
+        "full size".to_owned()
     } else {
         format!("rates, limits and keys at 1/{}", plan.scale)
     };

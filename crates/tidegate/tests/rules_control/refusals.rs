@@ -30,7 +30,7 @@ fn following_needs_an_operators_token_where_there_are_tokens() {
     let tokens = directory.path("tokens.toml").display().to_string();
     let control = Server::with_tokens(&tokens);
     for (token, problem) in
-        [(None, Some("no token")), (Some(&tenant), Some("about all tenants")), (Some(&operator), None)]
+        [(None, Some("no token")), (Some(&tenant), Some("concerns all tenants")), (Some(&operator), None)]
     {
         let own = Directory::new();
         let environment: Vec<(&str, &str)> =

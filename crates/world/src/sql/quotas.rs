@@ -61,20 +61,22 @@ impl Session<'_> {
         let rows = self.link.rows(text, |row| {
             let expires = row.instant(0)?;
             let generation = row.number_if_any(2)?.unwrap_or(0);
-            let Some(key) = row.key_if_any(1)? else { return Ok((expires, generation, None)) };
-            Ok((expires, generation, Some((key, size(row, 3)?, row.number(5)?))))
+            let number = row.number_if_any(3)?.unwrap_or(0);
+            let Some(key) = row.key_if_any(1)? else { return Ok((expires, generation, number, None)) };
+            Ok((expires, generation, number, Some((key, size(row, 3)?, row.number(5)?))))
         });
-        let (mut now, mut confirmed, mut slices) = (Nanos::ZERO, Nanos::ZERO, Vec::new());
-        for (expires, generation, row) in rows.await? {
+        let (mut now, mut confirmed, mut revision) = (Nanos::ZERO, Nanos::ZERO, 0);
+        let mut slices = Vec::new();
+        for (expires, generation, number, row) in rows.await? {
             match row {
                 Some((key, size, whole)) => {
                     slices.push(SliceRow { key, owner, generation, size, whole, expires });
                 }
-                None => (now, confirmed) = (expires, from_micros(generation)),
+                None => (now, confirmed, revision) = (expires, from_micros(generation), number),
             }
         }
         slices.sort_by_key(|row| row.key);
-        Ok(Slices { slices, now, confirmed })
+        Ok(Slices { slices, now, confirmed, revision })
     }
 
     pub(super) async fn acknowledge(self, owner: OwnerId, said: &Acknowledgement) -> Result<(), Failure> {

@@ -155,7 +155,8 @@ impl RegionStatus {
             tracing::warn!(
                 ?ours,
                 ?recorded,
-                "world.policy, world.floor or world.interval_ms differ from what all regions go by; using that"
+                "world.policy, world.floor or world.interval_ms differ from the values in the regions' database; the \
+                 database's values are used"
             );
         }
     }

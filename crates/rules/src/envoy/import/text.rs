@@ -11,7 +11,8 @@ pub(crate) fn write_domain(out: &mut String, domain: &str, windows: Windows, rul
     }
     out.push_str(
         "# From a file of envoyproxy/ratelimit. A rule applies to every request that has its attributes, in\n\
-         # any order and whatever else it has; there, a descriptor with other entries met no limit.\n",
+         # any order, whatever other attributes the request has. In envoyproxy/ratelimit, a limit applied only\n\
+         # to descriptors with exactly its entries.\n",
     );
     let _ = writeln!(out, "namespace: {}", quoted(domain));
     if rules.is_empty() {
@@ -25,7 +26,9 @@ pub(crate) fn write_domain(out: &mut String, domain: &str, windows: Windows, rul
     if lifted.is_empty() {
         return;
     }
-    out.push_str("# What there is matched first has a rule of its own, or no limit.\noverrides:\n");
+    out.push_str(
+        "# In envoyproxy/ratelimit, another item matches these first. It has its own rule, or no limit.\noverrides:\n",
+    );
     for (rule, (attribute, value)) in lifted {
         let attribute = quoted(attribute);
         let _ = writeln!(
@@ -41,7 +44,7 @@ fn write_rule(out: &mut String, windows: Windows, rule: &Imported<'_>) {
     if let Some(wider) = &rule.differs {
         let _ = writeln!(
             out,
-            "  # Differs: also counts requests with the keys of {}, which there meet only a limit of their own.",
+            "  # Differs: also counts requests with the keys of {}. In envoyproxy/ratelimit, only their own limit applied.",
             quoted(wider)
         );
     }
