@@ -45,7 +45,7 @@ pub struct LeaderCounters {
 
 impl LeaderCounters {
     /// What only ever grows.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 5] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("reconciliations", get(&self.passes)),

@@ -67,7 +67,7 @@ impl<L> HeavyHitters<L> {
         }
         let count = self.count(half);
         if self.heaviest.len() < self.heaviest_max {
-            return self.keep(self.heaviest.len(), Heavy { key, count, label: label() });
+            return self.insert(self.heaviest.len(), Heavy { key, count, label: label() });
         }
         if count <= self.least {
             return None;
@@ -79,10 +79,10 @@ impl<L> HeavyHitters<L> {
         if count <= least {
             return None;
         }
-        self.keep(place, Heavy { key, count, label: label() })
+        self.insert(place, Heavy { key, count, label: label() })
     }
 
-    fn keep(&mut self, place: usize, heavy: Heavy<L>) -> Option<&mut Heavy<L>> {
+    fn insert(&mut self, place: usize, heavy: Heavy<L>) -> Option<&mut Heavy<L>> {
         self.places.insert(half(heavy.key), u16::try_from(place).ok()?);
         match self.heaviest.get_mut(place) {
             Some(before) => {

@@ -167,7 +167,7 @@ fn search(gigabytes: u64) {
     let mut bench = Bench::new("search", (gigabytes + 1) << 30);
     let (mut number, mut second) = (0, 0);
     let ((), generated) = timed(|| {
-        while bench.recorder.counters().named()[1].1 < gigabytes << 30 {
+        while bench.recorder.counters().counts_by_name()[1].1 < gigabytes << 30 {
             for _ in 0..9000 {
                 // A million keys, of which each comes now and then.
                 bench.deny(mixed(number) % 1_000_000, number, START.plus(Nanos::from_secs(second)));

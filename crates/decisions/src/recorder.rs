@@ -64,7 +64,7 @@ impl Counters {
         self.lines_lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 9] {
         [
             ("decisions_logged", &self.written),
             ("decisions_log_bytes", &self.bytes),

@@ -60,7 +60,7 @@ fn main() {
         "engine-redis" => requests(&sharing_engine(), operations),
         "engine-unwatched" => {
             let engine = sharing_engine();
-            tidegate_node::top::look_away();
+            tidegate_node::top::stop_sampling();
             requests(&engine, operations);
         }
         "hash" => hash(operations),

@@ -75,7 +75,7 @@ struct Offered {
 /// For callgrind: denials of one kind, on this thread alone.
 fn counted(case: &str, denials: u64) {
     const NOW: Nanos = Nanos::from_secs(1_800_000_000);
-    top::look_away();
+    top::stop_sampling();
     let engine = engine();
     let (is_kept, is_written) = match case {
         "folded" => (true, false),
@@ -346,7 +346,7 @@ fn flood(case: &str, crew: &Crew, subjects: &Arc<Subjects>, offered: Offered, tu
         print(case, "CPU time of the one who writes, of theirs, %", writes * 100.0, None);
     }
     subjects.journal.write_now();
-    let named = subjects.journal.recorder().counters().named();
+    let named = subjects.journal.recorder().counters().counts_by_name();
     let only_counted = named.into_iter().find(|(name, _)| *name == "decisions_log_denials_only_counted");
     let only_counted = only_counted.map_or(u64::MAX, |(_, count)| count);
     print(case, "denials that found every lane taken", only_counted as f64, None);

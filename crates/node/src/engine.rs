@@ -257,7 +257,7 @@ impl Engine {
             self.stats.malformed(plan.malformed);
         }
         if reason == Some(Reason::UnknownNamespace) {
-            unknown_namespaces::note(request, moment.now);
+            unknown_namespaces::record(request, moment.now);
         }
         if request.purpose == Purpose::Report {
             plan.report();

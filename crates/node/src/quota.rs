@@ -112,7 +112,7 @@ pub struct QuotaCounters {
 }
 
 impl QuotaCounters {
-    pub fn named(&self) -> [(&'static str, u64); 4] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 4] {
         [
             ("quota_denied_limits", self.denied.get()),
             ("quota_keys_untracked", self.untracked.get()),

@@ -236,7 +236,7 @@ impl RegionCounters {
         counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 6] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("origin_exchanges", get(&self.exchanges)),

@@ -83,7 +83,7 @@ impl Counter {
 
 /// All counters at one time, by name.
 impl Stats {
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 12] {
         let [admitted, denied, reported] = self.decisions.requests();
         [
             ("requests_admitted", admitted),
@@ -208,6 +208,6 @@ mod tests {
         assert_eq!([at(0), at(0), at(59), at(60), at(61)], [Some(1), None, None, Some(4), None]);
         let set_back = Nanos::from_secs(1000);
         assert_eq!(stats.refused_below_cap(set_back), Some(6), "the clock was set back");
-        assert!(stats.named().contains(&("keys_refused_below_cap", 6)));
+        assert!(stats.counts_by_name().contains(&("keys_refused_below_cap", 6)));
     }
 }

@@ -86,7 +86,7 @@ impl Sample {
 }
 
 /// No request of this thread is taken from here on: to count what it costs that others are.
-pub fn look_away() {
+pub fn stop_sampling() {
     SAMPLING.with(|sampling| sampling.left.set(u32::MAX));
     SAMPLING_DENIED.with(|sampling| sampling.left.set(u32::MAX));
 }

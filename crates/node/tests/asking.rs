@@ -331,7 +331,7 @@ fn asks_that_come_together_leave_in_one_call() {
     let call = only(node.send_asked(&keys));
     let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.request.asks.to_vec()).collect();
     assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
-    assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
+    assert_eq!(node.region.counters().counts_by_name()[0], ("origin_exchanges", 1));
     assert!(node.bring(call).is_empty());
     let heard: Vec<_> = hear.iter().map(|hear| hear.try_recv().unwrap()[0]).collect();
     assert_eq!(heard, [AskOutcome::Granted, AskOutcome::Granted, refused(), refused()]);

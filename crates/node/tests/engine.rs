@@ -271,7 +271,7 @@ rules:
     assert!(allowed - (20_000 - unverified) <= 5, "free keys share one limit: {allowed}");
     let (allowed, unverified) = run("a");
     assert_eq!(allowed, 20_000 - unverified, "abuse is denied");
-    let stats = engine.stats().named();
+    let stats = engine.stats().counts_by_name();
     let count = |name| stats.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count);
     assert!(count("keys_refused_admitted") > 18_000 && count("keys_refused_shared") > 18_000);
     assert!(count("keys_refused_denied") > 18_000);
@@ -292,7 +292,7 @@ fn a_refusal_in_a_table_that_has_room_is_counted_apart() {
     }
     // A quarter is kept for the other tenant.
     assert_eq!(engine.key_count(), 750);
-    assert!(engine.stats().named().contains(&("keys_refused_below_cap", 250)));
+    assert!(engine.stats().counts_by_name().contains(&("keys_refused_below_cap", 250)));
 }
 
 /// Each descriptor's limits as (descriptor, allowed, remaining).
@@ -412,7 +412,7 @@ fn a_single_limit_is_decided_the_same_by_either_way() {
         );
     }
     engine.count(Tally { admitted: 2, near_limit: 1, denied: 1 });
-    let stats = engine.stats().named();
+    let stats = engine.stats().counts_by_name();
     assert_eq!(&stats[..2], [("requests_admitted", 5), ("requests_denied", 1)]);
 }
 

@@ -271,7 +271,7 @@ impl Origin for RedisOrigin {
                 if is_moved { Pulse { acked: 0, adopts: pulse.known.is_some(), ..pulse } } else { pulse };
             let answer = self.run_one(&self.pulse, script::pulse_call(&pulse, slot), deadline).await?;
             let pulsed = script::pulse_reply(answer)?;
-            self.record_slots.settle(shard, slot);
+            self.record_slots.set_slot(shard, slot);
             Ok(pulsed)
         })
     }

@@ -7,7 +7,7 @@
 //! thread that finds several of them ready at each turn needs a quarter less time for each.
 
 use crate::budget::ConnectionBudget;
-use crate::socket::{Handed, Socket};
+use crate::socket::{HandedConnection, Socket};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub enum BalancePolicy {
 #[derive(Debug)]
 struct ThreadLoad {
     connections: AtomicUsize,
-    hand: mpsc::Sender<(Handed, ThreadSlot)>,
+    hand: mpsc::Sender<(HandedConnection, ThreadSlot)>,
 }
 
 /// A connection's slot at a thread, until it is dropped.
@@ -55,7 +55,7 @@ pub struct BalancedListener {
     /// Of the address: all of its threads have the same.
     pub(crate) budget: Arc<ConnectionBudget>,
     index: usize,
-    handed: mpsc::Receiver<(Handed, ThreadSlot)>,
+    handed: mpsc::Receiver<(HandedConnection, ThreadSlot)>,
 }
 
 impl BalancedListener {

@@ -11,7 +11,7 @@ use crate::latency::{time, time_asked};
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::trace;
-use crate::wire::{Body, Form, Prepared, Use};
+use crate::wire::{Body, Form, PreparedCall, Use};
 use tidegate_core::{Moment, Nanos};
 use tidegate_decisions::RequestTag;
 use tidegate_node::journal;
@@ -77,7 +77,7 @@ pub(crate) fn try_decide<'a>(
 ) -> Result<TryDecision<Reply, PendingCall<'a>>, Refusal> {
     let body = Body::read(body, call.form())?;
     let tried = {
-        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        let prepared = PreparedCall::new(&body, call.form(), Use::Decide)?;
         let (tenant, subject) = (caller.tenant(), prepared.subject());
         let request = Request { tenant, purpose: call.purpose(), subject };
         name_request(app, request_id);
@@ -110,7 +110,7 @@ pub(crate) async fn decide(
 
 async fn reset(app: &App, caller: &Caller, body: &[u8]) -> Result<Reply, Refusal> {
     let body = Body::read(body, Call::Reset.form())?;
-    let prepared = Prepared::new(&body, Call::Reset.form(), Use::Reset)?;
+    let prepared = PreparedCall::new(&body, Call::Reset.form(), Use::Reset)?;
     let (tenant, subject) = (caller.tenant(), prepared.subject());
     let request = Request { tenant, purpose: Call::Reset.purpose(), subject };
     let rules = app.engine.rules();
@@ -128,7 +128,7 @@ impl PendingCall<'_> {
         let PendingCall { call, body, ask } = self;
         let answer = ask.finish(app).await;
         // Made again from what was read: names for the answer.
-        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        let prepared = PreparedCall::new(&body, call.form(), Use::Decide)?;
         Ok(reply(call, &answer, prepared.subject(), request_id))
     }
 }

@@ -15,7 +15,7 @@ use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
 use crate::decide::{self, PendingAsk, PendingCall, TryDecision};
 use crate::forward_auth;
-use crate::pipeline::{self, Answered, Finishing, PassEnd, Then};
+use crate::pipeline::{self, Finishing, NextStep, PassEnd, PassResult};
 use crate::progress::Patience;
 use crate::refusal::Refusal;
 use crate::trace::{self, TraceContext, TraceParent};
@@ -169,31 +169,31 @@ impl pipeline::Session for FastPath {
         rules: &'a VersionedRules,
         input: &'a [u8],
         output: &mut Vec<u8>,
-    ) -> Answered<Self::Pending<'a>> {
+    ) -> PassResult<Self::Pending<'a>> {
         let (mut consumed, checks_host) = (0, !app.tokens.are_required());
         while output.len() < OUTPUT_BYTES_SOFT_MAX {
             let rest = &input[consumed..];
             let then = match read(rest, checks_host) {
-                ReadProgress::Incomplete if rest.len() < STEP_BYTES => Then::Read,
-                ReadProgress::Incomplete | ReadProgress::Other => Then::HandOver,
+                ReadProgress::Incomplete if rest.len() < STEP_BYTES => NextStep::Read,
+                ReadProgress::Incomplete | ReadProgress::Other => NextStep::HandOver,
                 ReadProgress::Plain(plain) => match self.answer_at_once(app, rules, &plain, output) {
                     Ok(TryDecision::Answered(())) => {
                         consumed += plain.length;
                         if !self.closes {
                             continue;
                         }
-                        Then::End
+                        NextStep::End
                     }
                     Ok(TryDecision::MustAsk(answer)) => {
                         let pending = Box::new(PendingRequest { plain, answer });
-                        return Answered { consumed, then: PassEnd::Finish(pending) };
+                        return PassResult { consumed, then: PassEnd::Finish(pending) };
                     }
-                    Err(_) => Then::HandOver,
+                    Err(_) => NextStep::HandOver,
                 },
             };
-            return Answered { consumed, then: PassEnd::Then(then) };
+            return PassResult { consumed, then: PassEnd::Then(then) };
         }
-        Answered { consumed, then: PassEnd::Then(Then::Write) }
+        PassResult { consumed, then: PassEnd::Then(NextStep::Write) }
     }
 
     fn finish<'a>(
@@ -218,7 +218,7 @@ pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
     loop {
         let mut output = Vec::new();
         let rules = app.engine.rules();
-        let Answered { consumed, then } = session.answer(app, &rules, input, &mut output);
+        let PassResult { consumed, then } = session.answer(app, &rules, input, &mut output);
         input = &input[consumed..];
         let mut answers = output.as_slice();
         while !answers.is_empty() {
@@ -230,7 +230,7 @@ pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
             answers = &answers[head + length.unwrap_or(0)..];
         }
         match then {
-            PassEnd::Then(Then::Write) => {
+            PassEnd::Then(NextStep::Write) => {
                 assert!(consumed > 0, "a pass that answers something has read something");
             }
             _ => return,

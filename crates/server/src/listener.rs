@@ -4,7 +4,7 @@
 //! comes when there are too many is told so. At shutdown, whoever has connected already is still served.
 
 use crate::budget::{ConnectionBudget, SWEEP_EVERY};
-use crate::connection::{self, Arrived, Closing};
+use crate::connection::{self, NewConnection, ShutdownSignal};
 use crate::connection_balancer::ThreadSlot;
 use crate::counters::COUNTERS;
 use crate::for_caller;
@@ -101,10 +101,10 @@ impl Connections {
             COUNTERS.connections_refused.add_one();
             return socket.refuse(self.surface);
         };
-        let closing = Closing { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
+        let closing = ShutdownSignal { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
         let (surface, app) = (self.surface, Arc::clone(&self.app));
         let registration = place.registration();
-        let arrived = Arrived { socket, surface, app, closing, place: (place, seated) };
+        let arrived = NewConnection { socket, surface, app, closing, place: (place, seated) };
         registration.served_by(self.tasks.spawn(for_caller::marked(connection::serve(Box::new(arrived)))));
     }
 

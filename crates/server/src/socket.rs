@@ -100,32 +100,34 @@ pub(crate) enum Socket {
 
 /// A connection between two threads' runtimes.
 #[derive(Debug)]
-pub(crate) enum Handed {
+pub(crate) enum HandedConnection {
     Tcp(net::TcpStream),
     Unproven(net::TcpStream, Arc<ServerTls>),
     Unix(unix::net::UnixStream),
 }
 
-impl Handed {
+impl HandedConnection {
     /// On the runtime that will serve it.
     pub(crate) fn arrive(self) -> io::Result<Socket> {
         match self {
-            Handed::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
-            Handed::Unproven(stream, tls) => {
+            HandedConnection::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            HandedConnection::Unproven(stream, tls) => {
                 TcpStream::from_std(stream).map(|stream| Socket::Unproven(stream, tls))
             }
-            Handed::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+            HandedConnection::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         }
     }
 }
 
 impl Socket {
     /// Leaves the runtime that accepted it.
-    pub(crate) fn leave(self) -> io::Result<Handed> {
+    pub(crate) fn leave(self) -> io::Result<HandedConnection> {
         match self {
-            Socket::Tcp(stream) => stream.into_std().map(Handed::Tcp),
-            Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
-            Socket::Unproven(stream, tls) => stream.into_std().map(|stream| Handed::Unproven(stream, tls)),
+            Socket::Tcp(stream) => stream.into_std().map(HandedConnection::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(HandedConnection::Unix),
+            Socket::Unproven(stream, tls) => {
+                stream.into_std().map(|stream| HandedConnection::Unproven(stream, tls))
+            }
             Socket::Tls(_) | Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
         }
     }

@@ -99,7 +99,7 @@ impl TraceContext {
 
     /// Returns the answer's `traceparent`, if a span was made.
     pub(crate) fn response_header(&self) -> Option<String> {
-        self.own.map(told)
+        self.own.map(header_value)
     }
 
     /// A span of a change of the rules: in the caller's trace if there is one, else the first of its own.
@@ -120,7 +120,7 @@ impl TraceContext {
 }
 
 /// A `traceparent` of ours.
-pub(crate) fn told(own: Trace) -> String {
+pub(crate) fn header_value(own: Trace) -> String {
     format!("00-{}-{}-01", own.id_text(), own.span_text())
 }
 

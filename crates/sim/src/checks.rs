@@ -199,7 +199,7 @@ impl Auditor {
     }
 
     /// A node heard from the origin about some keys of which it believed `before`. INV-3 holds still.
-    pub(crate) fn heard(&mut self, node: &SimulatedNode, keys: &[KeyId], before: &Views) -> Checked {
+    pub(crate) fn check_views(&mut self, node: &SimulatedNode, keys: &[KeyId], before: &Views) -> Checked {
         for (id, before) in keys.iter().zip(before) {
             let Some(key) = self.by_id.get(id).copied() else { continue };
             let after = node.view(*id);
@@ -396,7 +396,7 @@ impl Auditor {
 
     /// A node died: what only it knew is lost.
     pub(crate) fn node_died(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        self.oracle.note_loss(nodes, origin, now);
+        self.oracle.record_loss(nodes, origin, now);
     }
 
     /// Once all is calm: the store counts everything that isn't lost.
@@ -411,7 +411,7 @@ impl Auditor {
 
     /// The store lost what it had not told yet.
     pub(crate) fn store_lost_data(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        self.oracle.note_loss(nodes, origin, now);
+        self.oracle.record_loss(nodes, origin, now);
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
             truth.lapse(|id, cell| {

@@ -128,12 +128,12 @@ impl Network {
         self.latest.push(Nanos::ZERO);
     }
 
-    pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {
+    pub(crate) fn set_partitioned(&mut self, node: usize, way: Way, is_cut: bool) {
         self.cut[node][usize::from(way == Way::Back)] = is_cut;
     }
 
     /// Whether messages are lost either way.
-    pub(crate) fn is_cut(&self, node: usize) -> bool {
+    pub(crate) fn is_partitioned(&self, node: usize) -> bool {
         self.cut[node].contains(&true)
     }
 

@@ -67,7 +67,7 @@ pub(crate) struct SimulatedNode {
     /// Its next flush, and whether that is queued.
     pub(crate) flushes_at: Nanos,
     pub(crate) is_flushing: bool,
-    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    pub(crate) waiting: BTreeMap<Ticket, WaitingRequest>,
     pub(crate) calls: BTreeMap<Ticket, Call>,
     /// Connections that were in trouble.
     pub(crate) lines: BTreeMap<ShardId, Line>,
@@ -168,7 +168,7 @@ pub(crate) struct Call {
 
 /// A request that waits for its region.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequest {
     pub(crate) asking: Box<PendingDecision<'static>>,
     pub(crate) id: AskId,
     pub(crate) template: usize,

@@ -171,7 +171,7 @@ impl SimulatedOrigin {
             let before = store.cell_total(&cell.cell, now);
             published.push(store.import(cell, nodes_now, now));
             let expires = Expiry { at: cell.expires, now: nodes_now }.by_store(now);
-            mirror.keep((cell.cell.key, cell.cell.epoch, cell.cell.sequence), expires);
+            mirror.store((cell.cell.key, cell.cell.epoch, cell.cell.sequence), expires);
             let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
                 let told = cell.own;
@@ -329,7 +329,7 @@ impl Mirror {
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
                 let cell = (sync.key, epoch, sent.sequence);
-                self.keep(cell, kept_until(sent.current.expires));
+                self.store(cell, kept_until(sent.current.expires));
                 self.own(cell, node, sent.current.component, taken, current.component)?;
                 self.total(cell, current.total)?;
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
@@ -337,7 +337,7 @@ impl Mirror {
                     let before = (sync.key, epoch, before);
                     // Looking back at a cell that isn't there makes none.
                     if previous.total > 0 {
-                        self.keep(before, kept_until(sent.expires));
+                        self.store(before, kept_until(sent.expires));
                     }
                     self.own(before, node, sent.component, 0, previous.component)?;
                     self.total(before, previous.total)?;
@@ -352,7 +352,7 @@ impl Mirror {
                 self.own(cell, node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
                 let idle_from = kept_until(busy.tat.max(nodes_now));
-                self.keep(cell, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
+                self.store(cell, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate && !is_lowered);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -393,12 +393,12 @@ impl Mirror {
         }
     }
 
-    fn keep(&mut self, cell: Id, expires: Nanos) {
+    fn store(&mut self, cell: Id, expires: Nanos) {
         let kept = self.expiries.get(&cell).copied().unwrap_or_default();
-        self.keep_until(cell, expires.max(kept));
+        self.store_until(cell, expires.max(kept));
     }
 
-    fn keep_until(&mut self, cell: Id, expires: Nanos) {
+    fn store_until(&mut self, cell: Id, expires: Nanos) {
         let expires = Nanos::from_millis(expires.as_millis_ceil());
         if let Some(before) = self.expiries.insert(cell, expires) {
             self.by_expiry.remove(&(before, cell));

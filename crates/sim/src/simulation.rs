@@ -13,7 +13,7 @@ use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit, NodeFlaw, Scenario};
-use crate::trace::{AnswerPath, Happened, Trace};
+use crate::trace::{AnswerPath, Trace, TraceEvent};
 use carrying::Message;
 use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
@@ -41,7 +41,7 @@ pub(crate) use free_share::UnheardByKey;
 pub(crate) use observing::Situation;
 pub(crate) use slicing::{LEADER_LEASE_TTL, QuotaDone, QuotaStep, QuotaWork};
 pub(crate) use working::{
-    Admitted, CellView, Denied, Granted, StoreCall, StoreDone, StoreStep, WorkerReply, WorldNote,
+    Admitted, CellView, Denied, StoreCall, StoreDone, StoreStep, WorkerGrant, WorkerReply, WorldNote,
 };
 
 #[derive(Debug)]
@@ -250,7 +250,7 @@ impl Simulation {
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
-        simulation.note_what_is_wrong();
+        simulation.record_problems();
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             // A region that joins late is hit when it is there.
             simulation.inject(at, fault);
@@ -259,7 +259,7 @@ impl Simulation {
     }
 
     /// Counts what is wrong from the beginning on.
-    fn note_what_is_wrong(&mut self) {
+    fn record_problems(&mut self) {
         let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
         let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
         let counts = [
@@ -426,7 +426,7 @@ impl Simulation {
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
                     world.receive_view(view);
                 }
-                self.trace.note(self.now, node, Happened::Alive { nodes: alive.nodes });
+                self.trace.record(self.now, node, TraceEvent::Alive { nodes: alive.nodes });
             }
             NodeEvent::Lead => self.lead(node),
             NodeEvent::Look => self.scan(node),
@@ -446,7 +446,7 @@ impl Simulation {
     }
 
     /// Says what a trace has no room for.
-    fn tell(&self, node: usize, what: impl FnOnce() -> String) {
+    fn trace_event(&self, node: usize, what: impl FnOnce() -> String) {
         if self.is_told {
             let micros = self.now.minus(self.scenario.boots_at).get() / 1000;
             eprintln!("{:>9}.{:03} ms n{node:2} {}", micros / 1000, micros % 1000, what());
@@ -455,7 +455,7 @@ impl Simulation {
 
     fn fail(&mut self, violation: &str) -> ! {
         let seed = self.scenario.seed;
-        panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.tell());
+        panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.text());
     }
 
     pub(crate) fn keys(&self) -> &[crate::KeyPlan] {

@@ -302,7 +302,7 @@ impl Streams {
         }
     }
 
-    fn note(&mut self, what: impl Hash) {
+    fn record(&mut self, what: impl Hash) {
         (self.now.get(), what).hash(&mut self.hash);
     }
 }

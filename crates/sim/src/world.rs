@@ -42,10 +42,10 @@ const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 
 #[derive(Debug)]
 enum Event {
-    AtStore(Box<Sent>),
+    AtStore(Box<StoreMessage>),
     /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
     Commits {
-        sent: Box<Sent>,
+        sent: Box<StoreMessage>,
         incarnation: u32,
     },
     Fault(WorldFault),
@@ -56,7 +56,7 @@ enum Event {
 }
 
 #[derive(Debug, Clone)]
-struct Sent {
+struct StoreMessage {
     region: usize,
     call: StoreCall,
 }
@@ -247,7 +247,7 @@ impl WorldSimulation {
     /// Takes what a region said and heard.
     fn after_step(&mut self, region: usize) {
         for note in std::mem::take(&mut self.regions[region].notes) {
-            let checked = self.heard(region, note);
+            let checked = self.check_note(region, note);
             self.check(checked);
         }
         if self.regions[region].take_sliced() && self.is_audited {
@@ -255,24 +255,24 @@ impl WorldSimulation {
             self.check(checked);
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
-            self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            self.send(&Sent { region, call });
+            self.trace_event(|| format!("region {region} node {} sends {:?}", call.node, call.step));
+            self.send(&StoreMessage { region, call });
         }
     }
 
     /// Compares what a region noted with what is true.
-    fn heard(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
+    fn check_note(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
         let WorldSimulation { regions, store, ledger: books, oracle, .. } = self;
         let truth = Truth { regions, store: &store.store, books };
         match note {
             WorldNote::Granted(granted) => oracle.granted(region, &granted, truth),
             WorldNote::Admitted(unit) => oracle.admitted(region, &unit, truth),
             WorldNote::Denied(denied) => oracle.denied(region, &denied, truth),
-            WorldNote::Told(_) | WorldNote::Believed { .. } => books.heard(region, note, regions),
+            WorldNote::Told(_) | WorldNote::Believed { .. } => books.check_note(region, note, regions),
         }
     }
 
-    fn send(&mut self, sent: &Sent) {
+    fn send(&mut self, sent: &StoreMessage) {
         for after in self.networks[sent.region].carry(0, Way::Out, self.now).into_iter().flatten() {
             self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
         }
@@ -300,7 +300,7 @@ impl WorldSimulation {
         self.check(checked);
     }
 
-    fn at_store(&mut self, sent: Box<Sent>) {
+    fn at_store(&mut self, sent: Box<StoreMessage>) {
         if self.store.is_down {
             let error = WorldError::Unreachable { cause: "connection refused".to_owned() };
             return self.answer(&sent, sent.call.step.failed(&error));
@@ -322,10 +322,10 @@ impl WorldSimulation {
         self.queue.push(self.now.plus(after), Event::Commits { sent, incarnation });
     }
 
-    fn commits(&mut self, sent: &Sent) {
-        let Sent { region, call, .. } = sent;
+    fn commits(&mut self, sent: &StoreMessage) {
+        let StoreMessage { region, call, .. } = sent;
         let done = self.store.execute(&call.step, self.store.present(self.now));
-        self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
+        self.trace_event(|| format!("region {region} {:?}\n        {done:?}", call.step));
         self.ledger.joined(*region, &call.step, &done);
         let (written, read) = rows_of(&call.step, &done);
         self.load.asked(self.now, written, read);
@@ -337,23 +337,23 @@ impl WorldSimulation {
             && let Some(comes_back_after) = self.dying.remove(region)
         {
             let node = call.node;
-            self.note(|| format!("the worker of region {region} dies: node {node}"));
+            self.trace_event(|| format!("the worker of region {region} dies: node {node}"));
             self.regions[*region].inject(self.now, Fault::Crash { node });
             self.regions[*region].inject(self.now.plus(comes_back_after), Fault::Start { node });
         }
         self.answer(sent, done);
     }
 
-    fn answer(&mut self, sent: &Sent, done: StoreDone) {
-        let Sent { region, call, .. } = sent;
+    fn answer(&mut self, sent: &StoreMessage, done: StoreDone) {
+        let StoreMessage { region, call, .. } = sent;
         let [Some(after), _] = self.networks[*region].carry(0, Way::Back, self.now) else { return };
-        self.store.heard(&call.step);
+        self.store.receive(&call.step);
         self.regions[*region].answer(call, done, self.now.plus(after));
     }
 
     fn go_wrong(&mut self, fault: WorldFault) {
         self.observe(fault);
-        self.note(|| format!("{fault:?}"));
+        self.trace_event(|| format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
@@ -366,8 +366,8 @@ impl WorldSimulation {
             WorldFault::StorePauses { length } => {
                 self.store.paused_until = self.store.paused_until.max(self.now.plus(length));
             }
-            WorldFault::Cut { region, way } => self.networks[region].set_cut(0, way, true),
-            WorldFault::Mend { region, way } => self.networks[region].set_cut(0, way, false),
+            WorldFault::Cut { region, way } => self.networks[region].set_partitioned(0, way, true),
+            WorldFault::Mend { region, way } => self.networks[region].set_partitioned(0, way, false),
             WorldFault::AnswersLost { of_10_000 } => {
                 self.networks.iter_mut().for_each(|network| network.options.lost_back = Odds(of_10_000));
             }
@@ -392,7 +392,7 @@ impl WorldSimulation {
             WorldFault::StoreIsRestored => {
                 self.store.restore();
                 let networks = &self.networks;
-                self.ledger.was_restored(&self.store.store, |region| networks[region].is_cut(0));
+                self.ledger.was_restored(&self.store.store, |region| networks[region].is_partitioned(0));
             }
             WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
             WorldFault::RegionIsRenamed { region } => {
@@ -420,7 +420,7 @@ impl WorldSimulation {
     }
 
     /// Keeps what happened, to be shown when something is violated.
-    fn note(&mut self, what: impl FnOnce() -> String) {
+    fn trace_event(&mut self, what: impl FnOnce() -> String) {
         if !self.is_audited {
             return;
         }

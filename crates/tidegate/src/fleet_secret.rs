@@ -154,7 +154,7 @@ pub(crate) async fn resolve(settings: &Settings, stores: Stores<'_>) -> Resolved
 }
 
 async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
-    let looks_max = looks_within_ttl();
+    let looks_max = polls_within_ttl();
     let (mut looks, mut unanswered) = (0, 0);
     loop {
         let answers = stores.ask(None).await;
@@ -192,7 +192,7 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
     }
 }
 
-fn looks_within_ttl() -> u32 {
+fn polls_within_ttl() -> u32 {
     let looks = HEARTBEAT_TTL.get().div_ceil(u64::try_from(POLL_EVERY.as_nanos()).unwrap_or(u64::MAX));
     u32::try_from(looks).unwrap_or(u32::MAX)
 }
@@ -307,7 +307,7 @@ impl SecretRestorer {
                 Finding::Missing { restore: Some(_) } => drop(stores.ask(Some(secret)).await),
                 Finding::Missing { restore: None } => {
                     missing += 1;
-                    if missing > looks_within_ttl() {
+                    if missing > polls_within_ttl() {
                         stores.ask(Some(secret)).await;
                     }
                 }

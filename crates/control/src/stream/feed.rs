@@ -54,7 +54,7 @@ pub struct FeedCounters {
 }
 
 impl FeedCounters {
-    pub fn named(&self) -> [(&'static str, u64); 4] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 4] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("follower_connections", get(&self.connections)),

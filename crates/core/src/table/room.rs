@@ -41,11 +41,11 @@ impl<S: State> Table<S> {
     /// Whether `more` entries of a tenant fit.
     pub(crate) fn has_room(&self, tenant: TenantTag, more: usize) -> bool {
         let holders = self.shares.counted();
-        self.fits(more + holders.map_or(0, |holders| self.kept_for_others(holders.rights(tenant))))
+        self.fits(more + holders.map_or(0, |holders| self.reserved_for_others(holders.rights(tenant))))
     }
 
     /// How many of the free places aren't for a tenant with so many rights.
-    fn kept_for_others(&self, rights: usize) -> usize {
+    fn reserved_for_others(&self, rights: usize) -> usize {
         match rights {
             0 if S::SHARED => self.occupancy.given_up(),
             0 => self.shares.unclaimed(),
@@ -109,7 +109,7 @@ impl<S: State> Table<S> {
 
     fn is_met(&self, request: &RoomRequest<'_>) -> bool {
         let kept = match request.holders {
-            Some(_) if !S::SHARED => self.kept_for_others(request.rights),
+            Some(_) if !S::SHARED => self.reserved_for_others(request.rights),
             _ => 0,
         };
         self.fits(request.more + kept)

@@ -53,9 +53,9 @@ impl ExplainedDecision<'_> {
         if self.cause != Cause::AttributeMissing {
             text.push_str(&self.counts());
         }
-        self.say_cause(&mut text);
+        self.write_cause(&mut text);
         if record.outcome != RecordOutcome::Admitted {
-            self.say_wait(&mut text);
+            self.write_wait(&mut text);
         }
         if record.more > 0 {
             let _ = write!(text, " {} more like it followed until {}.", record.more, utc(record.last));
@@ -104,7 +104,7 @@ impl ExplainedDecision<'_> {
         text
     }
 
-    fn say_cause(&self, text: &mut String) {
+    fn write_cause(&self, text: &mut String) {
         let record = self.record;
         let changed = self.changed.map(|event| (length(record.at.minus(event.at)), event));
         match self.cause {
@@ -143,7 +143,7 @@ impl ExplainedDecision<'_> {
         text.push_str(path_words(record.path));
     }
 
-    fn say_wait(&self, text: &mut String) {
+    fn write_wait(&self, text: &mut String) {
         let record = self.record;
         let _ = match record.retry_after {
             Some(_) if record.path == RecordPath::Unverified => write!(

@@ -97,8 +97,12 @@ fn beyond_ten_thousand_keys_a_rules_denials_are_counted() {
             "key {number} is among the first"
         );
     }
-    let written =
-        fixture.recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_logged");
+    let written = fixture
+        .recorder
+        .counters()
+        .counts_by_name()
+        .into_iter()
+        .find(|(name, _)| *name == "decisions_logged");
     assert_eq!(written.unwrap().1, KEYS_MAX as u64);
     for rule in [1, 2] {
         let found = fixture.query(
@@ -142,7 +146,7 @@ fn nothing_is_lost_between_threads_and_the_writer() {
         is_done.store(true, Ordering::Release);
         writer.join().unwrap();
     });
-    let counters = fixture.recorder.counters().named();
+    let counters = fixture.recorder.counters().counts_by_name();
     let mut sum = counters.into_iter().find(|(name, _)| name.ends_with("only_counted")).unwrap().1;
     for number in 0..150 {
         // Page by page: of a key there is more than one answer has.

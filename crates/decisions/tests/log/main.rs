@@ -91,7 +91,7 @@ fn the_oldest_go_and_the_cap_holds() {
     let found = fixture.read(&|_| RuleFilter::Keys(vec![key(59 * 10_000 + 5)]));
     assert_eq!(found.records.len(), 1, "the newest are there");
     assert!(fixture.read(&|_| RuleFilter::Keys(vec![key(5)])).records.is_empty(), "the oldest aren't");
-    let counters = fixture.recorder.counters().named();
+    let counters = fixture.recorder.counters().counts_by_name();
     assert!(counters.iter().any(|(name, count)| name.ends_with("segments_removed") && *count > 0));
 }
 
@@ -118,7 +118,13 @@ fn a_disk_that_fails_is_told_once_and_what_it_cost_is_counted() {
     let mut fixture = Fixture::new("failing");
     std::fs::remove_dir_all(&fixture.directory).unwrap();
     let lost = |recorder: &Recorder| {
-        recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_log_lost").unwrap().1
+        recorder
+            .counters()
+            .counts_by_name()
+            .into_iter()
+            .find(|(name, _)| *name == "decisions_log_lost")
+            .unwrap()
+            .1
     };
     fixture.deny(1, 1, Nanos::from_secs(1));
     assert!(fixture.try_write().is_err());

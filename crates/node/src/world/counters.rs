@@ -33,7 +33,7 @@ pub struct WorldCounters {
 }
 
 impl WorldCounters {
-    pub fn named(&self) -> [(&'static str, u64); 16] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 16] {
         [
             ("world_letters", self.publish_requests.get()),
             ("world_letters_refused", self.publish_requests_refused.get()),

@@ -19,7 +19,7 @@ fn half_of_a_limit_spent_in_one_region_is_seen_in_the_others_within_a_second() {
         let world = regions.regions[region].world(&ask, now);
         assert_eq!(world, 500, "in region {region}");
     }
-    assert_eq!(regions.regions[1].counters().named()[9], ("world_cells_imported", 1));
+    assert_eq!(regions.regions[1].counters().counts_by_name()[9], ("world_cells_imported", 1));
 }
 
 #[test]

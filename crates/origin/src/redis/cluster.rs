@@ -52,7 +52,7 @@ impl Members {
         self.turn = self.turn.wrapping_add(1);
         let mut heard = PollResult::default();
         self.ask_connected(servers, &mut heard).await;
-        if !self.is_settled(&heard) {
+        if !self.is_stable(&heard) {
             self.ask_others(servers, &mut heard).await;
         }
         let Some(answer) = heard.best else { return Err(heard.problems.join("; ")) };
@@ -63,8 +63,8 @@ impl Members {
     }
 
     /// No other member could know better.
-    fn is_settled(&self, heard: &PollResult) -> bool {
-        heard.best.as_ref().is_some_and(|best| best.is_working && best.epoch >= self.epoch)
+    fn is_stable(&self, polled: &PollResult) -> bool {
+        polled.best.as_ref().is_some_and(|best| best.is_working && best.epoch >= self.epoch)
     }
 
     async fn ask_connected(&self, servers: &Servers, heard: &mut PollResult) {
@@ -74,7 +74,7 @@ impl Members {
         let turn = self.turn.checked_rem(connected.len()).unwrap_or(0);
         for (link, address) in connected[turn..].iter().chain(&connected[..turn]).take(CONNECTED_MAX) {
             heard.take(address, ask(link, address, REPLY_TIMEOUT).await);
-            if self.is_settled(heard) {
+            if self.is_stable(heard) {
                 return;
             }
         }
@@ -93,7 +93,7 @@ impl Members {
             if let Ok((address, answer)) = joined {
                 heard.take(&address, answer);
             }
-            if self.is_settled(heard) {
+            if self.is_stable(heard) {
                 return;
             }
         }

@@ -191,7 +191,7 @@ impl Driver {
         if let Err(trouble) = self.read(context) {
             return Poll::Ready(trouble);
         }
-        self.keep_time(context);
+        self.enforce_deadlines(context);
         Poll::Pending
     }
 
@@ -248,7 +248,7 @@ impl Driver {
         Ok(())
     }
 
-    fn keep_time(&mut self, context: &mut Context<'_>) {
+    fn enforce_deadlines(&mut self, context: &mut Context<'_>) {
         loop {
             let Some(earliest) = self.shared.state.lock().earliest else { return };
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(earliest)));

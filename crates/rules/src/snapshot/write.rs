@@ -32,7 +32,7 @@ pub struct SnapshotWriter {
     /// Rules in the order in which they came, found by the hash of their names.
     known_rules: HashMap<u128, u32>,
     run: Run,
-    aside: Aside,
+    aside: SpillFile,
 }
 
 impl std::fmt::Debug for SnapshotWriter {
@@ -56,7 +56,7 @@ impl SnapshotWriter {
             rules: Vec::new(),
         };
         Ok(SnapshotWriter {
-            aside: Aside::new(&beside(path, "aside"))?,
+            aside: SpillFile::new(&beside(path, "aside"))?,
             path: path.to_owned(),
             contents,
             document_bytes: 0,
@@ -204,17 +204,17 @@ impl Run {
 }
 
 /// Where runs wait to be merged: a file without a name, which goes away by itself.
-struct Aside {
+struct SpillFile {
     file: File,
     runs: Vec<Range<u64>>,
     bytes: u64,
 }
 
-impl Aside {
+impl SpillFile {
     fn new(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         fs::remove_file(path)?;
-        Ok(Aside { file, runs: Vec::new(), bytes: 0 })
+        Ok(SpillFile { file, runs: Vec::new(), bytes: 0 })
     }
 
     /// Sorts a run, writes it and empties it.
@@ -237,8 +237,8 @@ impl Aside {
         Ok(())
     }
 
-    fn merged(&self) -> io::Result<Merged<'_>> {
-        let mut merged = Merged { sources: Vec::new(), next: BinaryHeap::new() };
+    fn merged(&self) -> io::Result<MergedRuns<'_>> {
+        let mut merged = MergedRuns { sources: Vec::new(), next: BinaryHeap::new() };
         for run in &self.runs {
             let at = At { file: &self.file, at: run.start };
             let source = BufReader::with_capacity(MERGE_BUFFER_BYTES, at.take(run.end - run.start));
@@ -276,12 +276,12 @@ impl Write for At<'_> {
 }
 
 /// All runs as one, in the order of their hashes.
-struct Merged<'f> {
+struct MergedRuns<'f> {
     sources: Vec<(BufReader<io::Take<At<'f>>>, Vec<u8>)>,
     next: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
-impl Merged<'_> {
+impl MergedRuns<'_> {
     /// Reads the next record of a run.
     fn advance(&mut self, run: usize) -> io::Result<()> {
         let Some((source, record)) = self.sources.get_mut(run) else { return Ok(()) };

@@ -169,7 +169,7 @@ pub(super) async fn answer(
             refused(&problem, path, id)
         }
     };
-    if let Some(told) = span.and_then(|span| HeaderValue::from_str(&trace::told(span.trace)).ok()) {
+    if let Some(told) = span.and_then(|span| HeaderValue::from_str(&trace::header_value(span.trace)).ok()) {
         response.headers_mut().insert(trace::PARENT, told);
     }
     response

@@ -7,7 +7,7 @@ use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::envoy;
 use crate::for_caller;
-use crate::grpc::message::{self, Arrived, BufferedBytes};
+use crate::grpc::message::{self, BodyProgress, BufferedBytes};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::grpc::{health, reflection};
 use crate::log_gate::LogGate;
@@ -123,8 +123,8 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     let mut body = request.into_body();
     match rpc {
         Rpc::ShouldRateLimit => match message::arrived(&mut body) {
-            Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
-            Arrived::Part(first) => {
+            BodyProgress::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
+            BodyProgress::Part(first) => {
                 let context = context.clone();
                 for_caller::spawn(async move {
                     match message::whole(body, &first, &context.shared.held, BYTES_MAX).await {

@@ -9,7 +9,7 @@ use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::for_caller;
 use crate::grpc::call;
-use crate::grpc::message::{BufferedBytes, Incoming};
+use crate::grpc::message::{BufferedBytes, IncomingBody};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::refusal::excerpt;
 use h2::server::SendResponse;
@@ -95,7 +95,7 @@ async fn serve(
     revoked: impl Future<Output = Failure>,
 ) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, held, BYTES_MAX);
+    let mut incoming = IncomingBody::new(body, held, BYTES_MAX);
     let served = async {
         let hello = match timeout(HELLO_MAX, first_message(&mut incoming)).await {
             Ok(hello) => hello?,
@@ -113,19 +113,19 @@ async fn serve(
         }
     };
     match outcome {
-        Ok(Ended::Left) => status::end(&mut stream),
-        Ok(Ended::Stuck) => stream.send_reset(Reason::CANCEL),
+        Ok(StreamEnd::Left) => status::end(&mut stream),
+        Ok(StreamEnd::Stuck) => stream.send_reset(Reason::CANCEL),
         Err(failure) => status::end_with(&mut stream, &failure),
     }
 }
 
 /// How a conversation ends that nothing was wrong with.
-enum Ended {
+enum StreamEnd {
     Left,
     Stuck,
 }
 
-async fn first_message(incoming: &mut Incoming<'_>) -> Result<Hello, Failure> {
+async fn first_message(incoming: &mut IncomingBody<'_>) -> Result<Hello, Failure> {
     loop {
         if let Some(message) = incoming.take()? {
             return match decode(message)? {
@@ -162,11 +162,11 @@ fn decode(message: Vec<u8>) -> Result<FollowerMessage, Failure> {
 async fn converse(
     feed: &Feed,
     mut subscriber: Subscriber,
-    incoming: &mut Incoming<'_>,
+    incoming: &mut IncomingBody<'_>,
     stream: &mut SendStream<Bytes>,
-) -> Result<Ended, Failure> {
+) -> Result<StreamEnd, Failure> {
     let (clock, mut changes) = (feed.clock(), feed.changes());
-    let mut outgoing = Outgoing::default();
+    let mut outgoing = SendBuffer::default();
     loop {
         if outgoing.is_empty() {
             changes.mark_unchanged();
@@ -177,7 +177,7 @@ async fn converse(
             biased;
             heard = incoming.more() => {
                 if !heard? {
-                    return Ok(Ended::Left);
+                    return Ok(StreamEnd::Left);
                 }
                 while let Some(message) = incoming.take()? {
                     subscriber.receive(decode(message)?, clock.now());
@@ -186,8 +186,8 @@ async fn converse(
             sent = timeout(STUCK_MAX, poll_fn(|cx| outgoing.poll_send(stream, cx))), if !outgoing.is_empty() => {
                 match sent {
                     Ok(true) => {}
-                    Ok(false) => return Ok(Ended::Left),
-                    Err(_) => return Ok(Ended::Stuck),
+                    Ok(false) => return Ok(StreamEnd::Left),
+                    Err(_) => return Ok(StreamEnd::Stuck),
                 }
             }
             () = tokio::time::sleep_until(clock.instant(subscriber.wakes_at(clock.now()))), if outgoing.is_empty() => {}
@@ -199,12 +199,12 @@ async fn converse(
 
 /// What was taken and isn't sent yet.
 #[derive(Default)]
-struct Outgoing {
+struct SendBuffer {
     taken: Vec<Bytes>,
     frames: VecDeque<Bytes>,
 }
 
-impl Outgoing {
+impl SendBuffer {
     fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }

@@ -6,7 +6,7 @@
 
 use crate::envoy::protobuf::{ProtobufError, Reader, Value, put_bytes, put_message, put_number};
 use crate::grpc::call::Context;
-use crate::grpc::message::{Incoming, MESSAGE_MAX, framed};
+use crate::grpc::message::{IncomingBody, MESSAGE_MAX, framed};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
@@ -27,7 +27,7 @@ const LIST_SERVICES: u64 = 7;
 
 pub(super) async fn answer(context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, context.held_of_anybody(), REQUEST_BYTES_MAX);
+    let mut incoming = IncomingBody::new(body, context.held_of_anybody(), REQUEST_BYTES_MAX);
     match converse(&mut incoming, &mut stream).await {
         Ok(()) => status::end(&mut stream),
         Err(failure) => status::end_with(&mut stream, &failure),
@@ -35,7 +35,7 @@ pub(super) async fn answer(context: Context, body: RecvStream, mut respond: Send
 }
 
 /// Answers each message as it comes, until there are no more.
-async fn converse(incoming: &mut Incoming<'_>, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+async fn converse(incoming: &mut IncomingBody<'_>, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
     let slow = |_| Failure::new(GrpcCode::DeadlineExceeded, "no message came, or none was taken, for 10 s");
     loop {
         while let Some(message) = incoming.take()? {

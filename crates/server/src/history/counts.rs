@@ -35,7 +35,7 @@ impl Counts {
     /// Everything since the node started.
     pub(super) fn of(app: &App) -> Self {
         let stats = app.engine.stats();
-        let named = stats.named();
+        let named = stats.counts_by_name();
         let count =
             |wanted: &str| named.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
         let mut counts = Counts {

@@ -6,11 +6,13 @@ use tidegate_node::world_driver::WorldDriver;
 
 pub(super) fn collect(families: &mut Families, app: &App, driver: &WorldDriver) {
     let Some(node) = app.engine.world() else { return };
-    for (name, count) in node.counters().named() {
+    for (name, count) in node.counters().counts_by_name() {
         families.counter(name, count);
     }
     if let Some(quotas) = app.engine.quotas() {
-        for (name, count) in quotas.counters().named().into_iter().chain(driver.reconciler().named()) {
+        for (name, count) in
+            quotas.counters().counts_by_name().into_iter().chain(driver.reconciler().counts_by_name())
+        {
             families.counter(name, count);
         }
         families.gauge("slices_in_force", quotas.slice_count() as u64);

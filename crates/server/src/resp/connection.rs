@@ -7,7 +7,7 @@ use super::throttle::{self, LastLimit, Throttle};
 use crate::App;
 use crate::budget::Registration;
 use crate::decide;
-use crate::pipeline::{self, Answered, Finishing};
+use crate::pipeline::{self, Finishing, PassResult};
 use crate::progress::Patience;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl pipeline::Session for Session {
         _: &'a VersionedRules,
         input: &'a [u8],
         output: &mut Vec<u8>,
-    ) -> Answered<&'a [u8]> {
+    ) -> PassResult<&'a [u8]> {
         Session::answer(self, app, input, output)
     }
 

@@ -13,8 +13,8 @@ use crate::budget::Registration;
 use crate::buffers;
 use crate::counters::COUNTERS;
 use crate::latency::time;
-use crate::pipeline::{Answered, PassEnd, Then};
-use parse::{Next, ProtocolError, Words};
+use crate::pipeline::{NextStep, PassEnd, PassResult};
+use parse::{ParseResult, ProtocolError, Words};
 use smallvec::SmallVec;
 use tidegate_core::{Item, Moment};
 use tidegate_node::Tally;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     client: Client,
 }
 
-struct Queued {
+struct QueuedCommand {
     item: Item,
     /// Where its command begins.
     start: usize,
@@ -48,7 +48,7 @@ struct Pass<'p> {
     input: &'p [u8],
     out: &'p mut Vec<u8>,
     moment: Moment,
-    queue: SmallVec<[Queued; QUEUE_MAX]>,
+    queue: SmallVec<[QueuedCommand; QUEUE_MAX]>,
     last: LastLimit,
     tally: Tally,
     /// Up to here commands are answered or queued.
@@ -70,7 +70,12 @@ impl Session {
     }
 
     /// Answers the whole commands of `input`, all at one moment.
-    pub(crate) fn answer<'a>(&mut self, app: &App, input: &'a [u8], out: &mut Vec<u8>) -> Answered<&'a [u8]> {
+    pub(crate) fn answer<'a>(
+        &mut self,
+        app: &App,
+        input: &'a [u8],
+        out: &mut Vec<u8>,
+    ) -> PassResult<&'a [u8]> {
         self.login.renew(app);
         let mut pass = Pass {
             app,
@@ -87,15 +92,17 @@ impl Session {
         let walked = walked.and_then(|then| pass.complete().map(|()| then));
         pass.count();
         match walked {
-            Ok(then) => Answered { consumed: pass.at, then: PassEnd::Then(then) },
-            Err(Stop::Ask { start }) => Answered { consumed: start, then: PassEnd::Finish(&input[start..]) },
-            Err(Stop::Close) => Answered { consumed: input.len(), then: PassEnd::Then(Then::Close) },
+            Ok(then) => PassResult { consumed: pass.at, then: PassEnd::Then(then) },
+            Err(Stop::Ask { start }) => {
+                PassResult { consumed: start, then: PassEnd::Finish(&input[start..]) }
+            }
+            Err(Stop::Close) => PassResult { consumed: input.len(), then: PassEnd::Then(NextStep::Close) },
         }
     }
 }
 
 impl Pass<'_> {
-    fn walk(&mut self) -> Result<Then, Stop> {
+    fn walk(&mut self) -> Result<NextStep, Stop> {
         let (input, mut words) = (self.input, Words::new());
         let output_max = match self.session.login.is_known() {
             true => buffers::OUTPUT_BYTES_SOFT_MAX,
@@ -103,24 +110,24 @@ impl Pass<'_> {
         };
         while self.out.len() < output_max {
             let length = match parse::next(&input[self.at..], &mut words) {
-                Ok(Next::Command { length }) => {
+                Ok(ParseResult::Command { length }) => {
                     self.command(words.get())?;
                     length
                 }
-                Ok(Next::Inline { line, length }) => {
+                Ok(ParseResult::Inline { line, length }) => {
                     self.inline(line)?;
                     length
                 }
-                Ok(Next::Nothing { length }) => length,
-                Ok(Next::Incomplete) => match self.too_long(input.len() - self.at) {
+                Ok(ParseResult::Nothing { length }) => length,
+                Ok(ParseResult::Incomplete) => match self.too_long(input.len() - self.at) {
                     Some(problem) => return Err(self.refuse(problem)?),
-                    None => return Ok(Then::Read),
+                    None => return Ok(NextStep::Read),
                 },
                 Err(problem) => return Err(self.refuse(problem)?),
             };
             self.at += length;
         }
-        Ok(Then::Write)
+        Ok(NextStep::Write)
     }
 
     /// Whether a command that isn't whole yet is longer than any may be, and what to answer.
@@ -156,7 +163,7 @@ impl Pass<'_> {
             Ok(throttle) => {
                 let item = throttle.item(keys);
                 self.app.engine.prefetch_shard(item.key);
-                self.queue.push(Queued { item, start: self.at });
+                self.queue.push(QueuedCommand { item, start: self.at });
                 if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.complete() }
             }
             Err(wrong) => {
@@ -203,10 +210,12 @@ impl Pass<'_> {
 
     /// Records a command in the sample of the most frequent ones. Its key's name is read once more for that.
     #[cold]
-    fn record(&self, queued: &Queued, sample: Sample) {
+    fn record(&self, queued: &QueuedCommand, sample: Sample) {
         let mut words = Words::new();
         // Who types a command as a line doesn't come often.
-        let Ok(Next::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else { return };
+        let Ok(ParseResult::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else {
+            return;
+        };
         if let Ok(throttle) = Throttle::read(words.get(), &mut LastLimit::default()) {
             let tenant = self.session.login.tenant();
             let limit = (&throttle.given(), &queued.item);
@@ -248,11 +257,11 @@ impl ThrottleRequest {
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         let mut words = Words::new();
         match parse::next(input, &mut words) {
-            Ok(Next::Command { length }) => Some(ThrottleRequest {
+            Ok(ParseResult::Command { length }) => Some(ThrottleRequest {
                 words: words.get().iter().map(|word| word.to_vec()).collect(),
                 length,
             }),
-            Ok(Next::Inline { line, length }) => {
+            Ok(ParseResult::Inline { line, length }) => {
                 Some(ThrottleRequest { words: inline::split(line).ok()?, length })
             }
             _ => None,

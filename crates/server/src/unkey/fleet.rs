@@ -6,7 +6,7 @@
 //! itself from before stays in force there, below these.
 
 use super::overrides::Override;
-use super::requests::{LimitTarget, Setting};
+use super::requests::{LimitTarget, OverrideSetting};
 use crate::App;
 use crate::control_relay::{Question, RelayAnswer, ask};
 use crate::refusal::{Code, Refusal};
@@ -141,7 +141,7 @@ pub(super) async fn set(
     app: &App,
     tenant: &str,
     token: Option<&[u8]>,
-    Setting { named, limit, period }: &Setting<'_>,
+    OverrideSetting { named, limit, period }: &OverrideSetting<'_>,
 ) -> Result<String, Refusal> {
     let set = line(tenant, named, Some(rate_of(*limit, *period)?))?;
     let name = checked_document_name(&named.namespace)?;

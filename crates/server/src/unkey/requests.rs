@@ -61,7 +61,7 @@ pub(super) struct LimitTarget<'b> {
 
 /// An override to be set.
 #[derive(Debug)]
-pub(super) struct Setting<'b> {
+pub(super) struct OverrideSetting<'b> {
     pub(super) named: LimitTarget<'b>,
     pub(super) limit: Limit,
     pub(super) period: Period,
@@ -69,7 +69,7 @@ pub(super) struct Setting<'b> {
 
 /// A page of overrides to be shown.
 #[derive(Debug)]
-pub(super) struct Listing<'b> {
+pub(super) struct OverrideListing<'b> {
     pub(super) namespace: Cow<'b, str>,
     pub(super) cursor: Option<Cow<'b, str>>,
     pub(super) count_max: usize,
@@ -113,18 +113,18 @@ impl<'b> LimitTarget<'b> {
     }
 }
 
-impl<'b> Setting<'b> {
+impl<'b> OverrideSetting<'b> {
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
         let mut fields = whole(body, &SETTING)?;
-        Ok(Setting { named: fields.named()?, limit: fields.limit()?, period: fields.period()? })
+        Ok(OverrideSetting { named: fields.named()?, limit: fields.limit()?, period: fields.period()? })
     }
 }
 
-impl<'b> Listing<'b> {
+impl<'b> OverrideListing<'b> {
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
         let mut fields = whole(body, &LISTING)?;
         let count_max = usize::try_from(fields.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(1);
-        Ok(Listing { namespace: fields.namespace()?, cursor: fields.cursor, count_max })
+        Ok(OverrideListing { namespace: fields.namespace()?, cursor: fields.cursor, count_max })
     }
 }
 

@@ -28,10 +28,10 @@ impl Others<'_> {
     fn see(&mut self, region: usize, arrival: &Arrival) {
         let limits = &self.templates[arrival.template].limits;
         let admitted = self.perfect.admits(arrival);
-        self.perfect_tally.note(arrival.at, limits, admitted, AnswerPath::Local);
+        self.perfect_tally.record(arrival.at, limits, admitted, AnswerPath::Local);
         let (admitted, waited) = self.beside.admits(region, arrival);
         let path = if waited { AnswerPath::Asked } else { AnswerPath::Local };
-        self.beside_tally.note(arrival.at, limits, admitted, path);
+        self.beside_tally.record(arrival.at, limits, admitted, path);
         self.requests += 1;
         let second = usize::try_from(second_of(arrival.at)).unwrap_or(0);
         crate::load::add(&mut self.offered, second, 1);
@@ -103,7 +103,7 @@ impl Course<'_, '_> {
     fn take_answers(&mut self, region: usize) {
         for answer in self.world.take_answers(region) {
             let limits = &self.others.templates[answer.template].limits;
-            self.ours.note(answer.at, limits, answer.allowed, answer.path);
+            self.ours.record(answer.at, limits, answer.allowed, answer.path);
         }
     }
 }

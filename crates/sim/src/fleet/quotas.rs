@@ -126,12 +126,12 @@ impl<'p> Quotas<'p> {
             let next = after_one(tat, now_ns, per_nano * share, (burst * share).max(1.0));
             return (next.is_some(), next.unwrap_or(tat), true);
         }
-        self.note_call(region, node, key, now);
+        self.record_call(region, node, key, now);
         let next = after_one(tat, now_ns, per_nano * slice, (burst * slice).max(1.0));
         (next.is_some(), next.unwrap_or(tat), false)
     }
 
-    fn note_call(&mut self, region: usize, node: usize, key: usize, now: Nanos) {
+    fn record_call(&mut self, region: usize, node: usize, key: usize, now: Nanos) {
         let is_known = self.hot_at.get(&key).is_some_and(|hot| now >= hot.plus(HOT_KNOWN_AFTER));
         if is_known {
             let draws_at = self.draws_at.entry((region, node, key)).or_default();

@@ -21,7 +21,7 @@ impl RuleDelivery {
     pub(crate) fn new(plan: &Plan, seed: u64) -> Self {
         let mut heard =
             RuleDelivery { changes: vec![Vec::new(); plan.region_count()], slowest_ms: Vec::new() };
-        for (change, by_node) in changes_at_once(plan).into_iter().zip(heard_at(plan, seed)) {
+        for (change, by_node) in changes_at_once(plan).into_iter().zip(received_at(plan, seed)) {
             let at = change.heard_at[0];
             let second = usize::try_from(at.minus(START).get() / Nanos::PER_SECOND).unwrap_or(0);
             // Who never heard of it hadn't by the end.
@@ -40,7 +40,7 @@ impl RuleDelivery {
 }
 
 /// For each change, for each node of all regions.
-fn heard_at(plan: &Plan, seed: u64) -> Vec<Vec<Nanos>> {
+fn received_at(plan: &Plan, seed: u64) -> Vec<Vec<Nanos>> {
     let mut random = Random::new(seed ^ 0x6368_616e);
     // Changes are pushed in the order of time.
     let mut order: Vec<usize> = (0..plan.change.len()).collect();

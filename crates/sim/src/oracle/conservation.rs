@@ -41,7 +41,7 @@ impl Oracle {
 }
 
 impl KeyAccounts {
-    pub(super) fn note_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn record_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         let epochs = self.generations.clone();
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
@@ -66,7 +66,7 @@ impl KeyAccounts {
         }
     }
 
-    pub(super) fn note_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn record_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         // An answer that is on its way brings what it says later.
         let knows = |node: &&SimulatedNode| {
             node.is_up && (node.sharing().table.state(self.id).is_some() || self.calls_of(node) > 0)
@@ -87,7 +87,7 @@ impl KeyAccounts {
     }
 
     /// A reset that was deleted comes back: what was counted as before it, since then, isn't counted any more.
-    pub(super) fn note_reset_brought_back(&mut self, now: Nanos) {
+    pub(super) fn record_restored_reset(&mut self, now: Nanos) {
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
             let used = self.used(cell, now).max(self.admitted_in(cell));
@@ -104,7 +104,7 @@ impl KeyAccounts {
 
     /// A node that knew of the key when it was deleted is about to sync it. If it dropped its entry since, it brings nothing
     /// back.
-    pub(super) fn note_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn record_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
             let dropped = match self.plan.policy {

@@ -44,7 +44,7 @@ impl Oracle {
         for accounts in self.keys.iter_mut().filter(|accounts| accounts.generations.newest() > 0) {
             let Some(current) = accounts.plan.sequence_at(now) else { continue };
             let known = accounts.known_epoch(nodes, origin);
-            accounts.generations.forget_beyond(known, current);
+            accounts.generations.drop_beyond(known, current);
         }
     }
 

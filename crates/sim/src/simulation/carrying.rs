@@ -10,7 +10,7 @@ use crate::network::Way;
 use crate::node::{Call, Ticket};
 use crate::origin::taken;
 use crate::scenario::NodeFlaw;
-use crate::trace::Happened;
+use crate::trace::TraceEvent;
 use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::CountSync;
@@ -132,7 +132,7 @@ impl Simulation {
         }
         let shard = outgoing.shard;
         self.load.called(self.now, shard, syncs);
-        self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
+        self.trace.record(self.now, node, TraceEvent::Sent { call, syncs, asks });
         let deadline = self.set_deadline(node, self.now.plus(CALL_TIMEOUT), DeadlineOf::Call(call));
         self.nodes[node].calls.insert(call, Call { outgoing, deadline });
         self.send(node, Body::Exchange(call, shard, exchange));
@@ -175,7 +175,7 @@ impl Simulation {
         let route = |key| shard_of(key, shards);
         let (effects, event) =
             sharing.region.pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), clock, &route);
-        self.tell(node, || format!("{shard:?} {pulsed:?} {event:?}"));
+        self.trace_event(node, || format!("{shard:?} {pulsed:?} {event:?}"));
         self.execute(node, effects);
         self.run_flush(node);
     }
@@ -260,15 +260,15 @@ impl Simulation {
             exchanged.record = RecordReading::Found(UNDISTURBED);
             exchanged.replies.iter_mut().flatten().for_each(|reply| reply.component_before = Some(u64::MAX));
         }
-        self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
+        self.trace_event(node, || format!("{exchange:?}\n        {exchanged:?}"));
         self.observe_holds(node, exchange, &exchanged);
         let checked = self.auditor.executed(exchange, &exchanged, &self.nodes, self.now);
         self.check(checked);
-        self.note_grants(exchange, &exchanged);
+        self.record_grants(exchange, &exchanged);
         let replies = || exchange.syncs.iter().zip(exchanged.replies.iter().flatten());
         let drawn = replies().map(|(_, reply)| reply.drawn).sum();
         let granted = replies().filter(|(sync, reply)| taken(sync, reply) > 0).count();
-        self.trace.note(self.now, usize::MAX, Happened::Executed { call, granted, drawn });
+        self.trace.record(self.now, usize::MAX, TraceEvent::Executed { call, granted, drawn });
         if self.has_flaw(NodeFlaw::AsksInOldEpoch) {
             for (sync, reply) in exchange.syncs.iter().zip(&mut exchanged.replies) {
                 if reply.as_ref().is_ok_and(|reply| reply.epoch > sync.epoch) {
@@ -279,7 +279,7 @@ impl Simulation {
         NodeEvent::Ends(call, Ok(exchanged))
     }
 
-    fn heard_on_line(&mut self, node: usize, shard: ShardId, result: &Result<ExchangeReply, OriginError>) {
+    fn received_on_line(&mut self, node: usize, shard: ShardId, result: &Result<ExchangeReply, OriginError>) {
         let lines = &mut self.nodes[node].lines;
         match result {
             Ok(_) => {
@@ -347,10 +347,11 @@ impl Simulation {
             return state.lines.values_mut().for_each(|line| line.replied(self.now));
         };
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
-        self.heard_on_line(node, outgoing.shard, &result);
+        self.received_on_line(node, outgoing.shard, &result);
         let state = &mut self.nodes[node];
-        let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };
-        self.trace.note(self.now, node, happened);
+        let happened =
+            if result.is_ok() { TraceEvent::Replied { call } } else { TraceEvent::Failed { call } };
+        self.trace.record(self.now, node, happened);
         let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
         let route = |key| shard_of(key, shards);
@@ -365,7 +366,7 @@ impl Simulation {
         let is_audited = !self.auditor.is_off();
         let before = keys.iter().filter(|_| is_audited).map(|key| state.view(*key)).collect();
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
-        let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
+        let checked = self.auditor.check_views(&self.nodes[node], &keys, &before);
         self.check(checked);
         self.record_views(node, &keys);
         self.observe_entries(node);

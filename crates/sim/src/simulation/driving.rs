@@ -5,11 +5,11 @@
 use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
-use crate::node::{RULES, Ticket, Waiting};
+use crate::node::{RULES, Ticket, WaitingRequest};
 use crate::ruled::{ATTRIBUTE, RULED, rules_of};
 use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, NodeFlaw, TENANT, Template, size_of};
 use crate::simulation::{Event, RequestResult};
-use crate::trace::{AnswerPath, Happened};
+use crate::trace::{AnswerPath, TraceEvent};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
 use tidegate_node::clock::ClockReading;
@@ -121,7 +121,7 @@ impl Simulation {
     ) {
         let ticket = self.new_ticket();
         let limits = asking.asks().len();
-        self.trace.note(self.now, node, Happened::Asked { ticket, limits });
+        self.trace.record(self.now, node, TraceEvent::Asked { ticket, limits });
         let state = &self.nodes[node];
         let shards = self.scenario.shards;
         let sharing = state.sharing();
@@ -133,7 +133,7 @@ impl Simulation {
             state.wake_for(ticket),
         );
         let deadline = self.set_deadline(node, gives_up_at, DeadlineOf::Wait(ticket));
-        let waiting = Waiting { asking, id, template, gives_up_at, deadline, outcomes: None };
+        let waiting = WaitingRequest { asking, id, template, gives_up_at, deadline, outcomes: None };
         self.nodes[node].waiting.insert(ticket, waiting);
         self.execute(node, effects);
     }
@@ -142,7 +142,7 @@ impl Simulation {
     pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
         let state = &mut self.nodes[node];
         let Some(waiting) = state.waiting.remove(&ticket) else { return };
-        let Waiting { asking, id, template, gives_up_at, deadline, outcomes } = waiting;
+        let WaitingRequest { asking, id, template, gives_up_at, deadline, outcomes } = waiting;
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
@@ -162,7 +162,7 @@ impl Simulation {
         };
         region.give_up(id);
         region.complete(id);
-        self.tell(node, || format!("goes on with {outcomes:?}"));
+        self.trace_event(node, || format!("goes on with {outcomes:?}"));
         self.decided(node, template, decided, &before, gives_up_at);
         self.observe_entries(node);
         self.publish_urgent(node);
@@ -193,7 +193,7 @@ impl Simulation {
             DecisionPath::Asked(_) => AnswerPath::Asked,
             DecisionPath::Unverified => AnswerPath::Unverified,
         };
-        self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
+        self.trace.record(self.now, node, TraceEvent::Answered { allowed: answer.allowed, path, template });
         let (allowed, mut retry_after) = (answer.allowed, retry_after(answer));
         if self.scenario.node_flaw == Some(NodeFlaw::HalvesWaits) {
             retry_after = retry_after.map(|wait| Nanos::new(wait.get() / 2));
@@ -204,7 +204,7 @@ impl Simulation {
         }
         self.follow_limits(template);
         let state = &self.nodes[node];
-        self.tell(node, || {
+        self.trace_event(node, || {
             let limits = &self.scenario.templates[template].limits;
             format!("{:?} {limits:?} {before:?}\n        {answer:?}", answer.path)
         });
@@ -223,7 +223,7 @@ impl Simulation {
             self.check(checked);
         }
         let over: SmallVec<[bool; 5]> = answer.limits.iter().map(|limit| limit.is_over()).collect();
-        self.note_answer(answered, &over);
+        self.record_answer(answered, &over);
     }
 
     /// Whether a request is charged also when it is denied.
@@ -262,7 +262,7 @@ impl Simulation {
 
     /// How often a node had no room for a key in its table.
     pub fn refused_keys(&self) -> u64 {
-        let named = self.nodes.iter().flat_map(|node| node.engine.stats().named());
+        let named = self.nodes.iter().flat_map(|node| node.engine.stats().counts_by_name());
         named.filter(|(name, _)| name.starts_with("keys_refused")).map(|(_, count)| count).sum()
     }
 

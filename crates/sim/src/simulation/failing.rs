@@ -4,7 +4,7 @@ use super::{Event, Simulation};
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::scenario::Arrival;
-use crate::trace::Happened;
+use crate::trace::TraceEvent;
 use tidegate_core::Nanos;
 
 /// A network that is well takes no longer, one way.
@@ -15,8 +15,8 @@ impl Simulation {
         if self.is_calm {
             return;
         }
-        self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
-        self.tell(99, || format!("{fault:?}"));
+        self.trace.record(self.now, usize::MAX, TraceEvent::Fault(fault));
+        self.trace_event(99, || format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
@@ -52,46 +52,46 @@ impl Simulation {
                 self.nodes[node].paused_until = until.max(self.nodes[node].paused_until);
                 self.nodes[node].has_slept |= length > Nanos::from_secs(20);
             }
-            Fault::Cut { node, way } => self.network.set_cut(node, way, true),
-            Fault::Mend { node, way } => self.network.set_cut(node, way, false),
+            Fault::Cut { node, way } => self.network.set_partitioned(node, way, true),
+            Fault::Mend { node, way } => self.network.set_partitioned(node, way, false),
             Fault::StepClock { node, delta_ns } if self.nodes[node].is_up => {
                 self.nodes[node].step_clock(delta_ns, self.now);
             }
             Fault::StepClock { .. } => {}
             Fault::StoreForgets => {
                 self.origin.lose_data();
-                self.note_loss();
+                self.record_loss();
             }
             Fault::ShardForgets { shard } => {
                 self.origin.lose_shard_data(shard);
-                self.note_loss();
+                self.record_loss();
             }
             Fault::KeyIsLost { key } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_key(self.scenario.keys[key].id());
-                self.note_loss();
+                self.record_loss();
             }
             Fault::EpochIsLost { key } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_epoch(self.scenario.keys[key].id());
             }
             Fault::ComponentIsLost { key, node } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_component(self.scenario.keys[key].id(), self.nodes[node].id);
-                self.note_loss();
+                self.record_loss();
             }
             Fault::CoordinationIsLost => self.origin.coordination().lose_coordination(),
             Fault::StoreIsCopied => self.origin.copy(),
             Fault::StoreFailsOver => {
                 if self.origin.fail_over() {
-                    self.note_loss();
+                    self.record_loss();
                 }
             }
             Fault::ShardIsCopied { shard } => self.origin.copy_shard(shard),
             Fault::ShardGoesDown { shard } => self.origin.shard_goes_down(shard),
             Fault::ShardFailsOver { shard } => {
                 if self.origin.shard_fails_over(shard) {
-                    self.note_loss();
+                    self.record_loss();
                 }
             }
             Fault::KeyIsHot { key } => self.heat(key, true),
@@ -121,16 +121,16 @@ impl Simulation {
     }
 
     /// Somebody deletes a key, or the store evicts it: nobody notices before a node that knows the key syncs it.
-    fn note_deletion(&mut self, key: usize) {
+    fn record_deletion(&mut self, key: usize) {
         if self.auditor.is_off() {
             return;
         }
         let now = self.origin_now();
-        self.auditor.oracle_mut().note_deletion(key, &self.nodes, &self.origin, now);
+        self.auditor.oracle_mut().record_deletion(key, &self.nodes, &self.origin, now);
     }
 
     /// The store lost something.
-    fn note_loss(&mut self) {
+    fn record_loss(&mut self) {
         let now = self.origin_now();
         self.auditor.store_lost_data(&self.nodes, &self.origin, now);
     }
@@ -165,7 +165,7 @@ impl Simulation {
             *heard_at = (*heard_at).min(self.now);
         }
         for node in 0..self.nodes.len() {
-            [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_cut(node, way, false));
+            [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_partitioned(node, way, false));
             self.nodes[node].paused_until = self.now;
             if !self.nodes[node].is_up && !self.nodes[node].has_left {
                 self.start(node);

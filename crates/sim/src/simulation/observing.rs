@@ -176,7 +176,7 @@ impl Simulation {
         let now = state.moment(self.now).now;
         let used = match (*policy, of_key.publishing(), of_key.cells()) {
             (GivenPolicy::Gcra { rate, .. }, Some(CountSync::Gcra { sync, .. }), _) => {
-                units_owed(sync.busy.tat, rate, now)
+                units_used(sync.busy.tat, rate, now)
             }
             (_, _, cells) => cells.map_or(0, |(_, current, _)| current.effective()),
         };
@@ -379,7 +379,7 @@ impl Simulation {
 }
 
 /// What a bucket owes at `now`, in whole units.
-fn units_owed(tat: Nanos, rate: Rate, now: Nanos) -> u64 {
+fn units_used(tat: Nanos, rate: Rate, now: Nanos) -> u64 {
     let ticks = u128::from(tat.minus(now).get()) * u128::from(rate.interval_denominator());
     u64::try_from(ticks.div_ceil(u128::from(rate.interval_numerator_ns()))).unwrap_or(u64::MAX)
 }

@@ -259,7 +259,7 @@ impl Simulation {
         }
         let Some(granted) = quotas.reconciler.reconcile(survey).granted else { return };
         quotas.is_passing = true;
-        self.tell(node, || format!("reconciled: {granted:?}"));
+        self.trace_event(node, || format!("reconciled: {granted:?}"));
         self.call_store(node, StoreStep::Quota(QuotaStep::Grant(term, granted)));
     }
 

@@ -122,7 +122,7 @@ pub(crate) enum WorldNote {
         world: u64,
     },
     /// The region's store granted something.
-    Granted(Granted),
+    Granted(WorkerGrant),
     /// A request passed, or had passed already.
     Admitted(Admitted),
     Denied(Denied),
@@ -136,7 +136,7 @@ pub(crate) struct CellView {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Granted {
+pub(crate) struct WorkerGrant {
     pub(crate) key: KeyId,
     pub(crate) sequence: Sequence,
     /// By how many regions the world credit was divided; 1 where none is looked at.
@@ -250,7 +250,7 @@ impl Simulation {
             }
         }
         for step in steps {
-            self.tell(node, || format!("worker: {step:?}"));
+            self.trace_event(node, || format!("worker: {step:?}"));
             self.perform(node, step);
         }
     }

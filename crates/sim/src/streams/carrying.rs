@@ -223,7 +223,7 @@ impl Streams {
         let has = state.disk.version();
         self.check(process);
         if has != had {
-            self.note((process, has));
+            self.record((process, has));
             self.received(process, had, has);
         }
         for action in actions {
@@ -271,7 +271,7 @@ impl Streams {
         let state = &self.processes[process];
         let server = state.servers[server % state.servers.len()];
         let there_and_back = self.latency(process).plus(self.latency(process));
-        self.note((process, server));
+        self.record((process, server));
         let is_up = self.processes[server].run.is_some();
         if !is_up {
             let life = self.processes[process].lives;

@@ -6,15 +6,15 @@ use tidegate_control::stream::SILENT_MAX;
 use tidegate_core::Nanos;
 
 /// A control plane looks at its log several times a second: what is told as the newest may be older by that.
-const LOOKED_WITHIN: Nanos = Nanos::from_secs(1);
+const POLL_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// Everybody was told so lately that its rules are the newest, where nothing is wrong.
-const CONFIRMED_WITHIN: Nanos = Nanos::from_millis(1_500);
+const CONFIRM_TIMEOUT: Nanos = Nanos::from_millis(1_500);
 
 /// How much older than it seems to be what a process is told may be: on each stretch of the way, messages may lie for as
 /// long as a server may be silent.
-fn told_within(who: ProcessId) -> Nanos {
+fn delivery_timeout(who: ProcessId) -> Nanos {
     let stretches = if matches!(who, ProcessId::Node(_)) { 2 } else { 1 };
-    (0..stretches).fold(LOOKED_WITHIN, |within, _| within.plus(SILENT_MAX))
+    (0..stretches).fold(POLL_TIMEOUT, |within, _| within.plus(SILENT_MAX))
 }
 
 impl Streams {
@@ -34,7 +34,7 @@ impl Streams {
         // Until it has heard that they are, it counts from its start.
         if status.confirmed_at > Nanos::ZERO {
             let newest_at = life.began_at.plus(status.confirmed_at);
-            let newest = self.log.head_at(newest_at.minus(told_within(state.who)));
+            let newest = self.log.head_at(newest_at.minus(delivery_timeout(state.who)));
             assert!(
                 version >= newest,
                 "rules: {name} says that version {version} was the newest {} ms ago, when version {newest} was",
@@ -59,7 +59,7 @@ impl Streams {
             assert!(version == head, "seed {seed}: liveness: {name} has version {version} of {head}");
             let stale_for = follower.status().stale_for(state.clock(self.now));
             assert!(
-                stale_for <= CONFIRMED_WITHIN,
+                stale_for <= CONFIRM_TIMEOUT,
                 "seed {seed}: liveness: {name} wasn't told for {} ms that its rules are the newest",
                 stale_for.as_millis_ceil()
             );

@@ -10,7 +10,7 @@ impl Streams {
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
-        self.note(fault);
+        self.record(fault);
         match fault {
             StreamFault::Crash { who } => self.crash(self.place(who)),
             StreamFault::Start { who, forgets } => {

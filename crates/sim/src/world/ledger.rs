@@ -118,7 +118,12 @@ impl WorldLedger {
     }
 
     /// A region heard something of the others.
-    pub(super) fn heard(&self, region: usize, note: WorldNote, regions: &[Simulation]) -> Result<(), String> {
+    pub(super) fn check_note(
+        &self,
+        region: usize,
+        note: WorldNote,
+        regions: &[Simulation],
+    ) -> Result<(), String> {
         let (key, sequence, regional, world) = match note {
             WorldNote::Told(cell) => (cell.cell.key, cell.cell.sequence, cell.own, cell.others),
             WorldNote::Believed { key, sequence, regional, world } => (key, sequence, regional, world),

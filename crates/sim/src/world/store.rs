@@ -156,7 +156,7 @@ impl SimulatedStore {
     }
 
     /// The worker hears that its rows were written.
-    pub(super) fn heard(&mut self, step: &StoreStep) {
+    pub(super) fn receive(&mut self, step: &StoreStep) {
         if let (StoreStep::Work(Step::Publish(owner, rows)), Some(told)) = (step, &mut self.adds) {
             told.extend(rows.iter().map(|row| ((row.cell, *owner), row.count)));
         }

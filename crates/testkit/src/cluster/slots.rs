@@ -28,7 +28,7 @@ impl RedisCluster {
             slot_move.begin(slot).await;
             slot_move.carry_keys(slot).await;
             slot_move.finish(slot).await;
-            self.tell_others(slot, &slot_move.to_id).await;
+            self.announce_slot(slot, &slot_move.to_id).await;
         }
     }
 
@@ -50,7 +50,7 @@ impl RedisCluster {
     }
 
     /// Others would learn it by gossip; told, they know when this returns.
-    async fn tell_others(&self, slot: u16, owner: &str) {
+    async fn announce_slot(&self, slot: u16, owner: &str) {
         for node in self.nodes() {
             // Replicas refuse, and a killed node doesn't answer: both learn it by gossip.
             let _ = node.command(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", owner]).await;

@@ -158,7 +158,7 @@ impl<'p> Worker<'p> {
             for event in events.drain(..) {
                 self.handle(event, &mut buffer);
             }
-            self.look();
+            self.poll();
         }
     }
 
@@ -312,7 +312,7 @@ impl<'p> Worker<'p> {
     }
 
     /// Now and then: who takes too long, who may connect again, and what to show.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let now = self.clock.nanos();
         if now < self.polled_at + POLL_EVERY_NS {
             return;

@@ -6,7 +6,7 @@
 //! only who merges the log reads them: for each cell that has one, which of the entry's cells it is, and four texts
 //! with their lengths in bytes before them.
 
-use super::quotas::{NAME_LENGTHS, kept_of};
+use super::quotas::{NAME_LENGTHS, stored_prefix};
 use crate::{CellId, Component, KeyName, OwnerId, Row};
 use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
@@ -52,7 +52,7 @@ pub(super) fn pack_names<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<u8> {
         let Some(KeyName { tenant, namespace, rule, identifier }) = row.name.as_deref() else { continue };
         put(&mut packed, index);
         for (text, length) in [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS) {
-            let text = kept_of(text, length);
+            let text = stored_prefix(text, length);
             put(&mut packed, text.len() as u64);
             packed.extend_from_slice(text.as_bytes());
         }

@@ -108,7 +108,7 @@ impl Pool {
             let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()));
             let link = link.unwrap_or_else(|_| Err(slow()));
             if let Err(Ok(link)) = made.send(link) {
-                shared.keep(link);
+                shared.put_back(link);
             }
             drop(being_made);
         });
@@ -128,7 +128,7 @@ impl Shared {
         self.idle.lock().pop()
     }
 
-    fn keep(&self, link: Link) {
+    fn put_back(&self, link: Link) {
         let mut idle = self.idle.lock();
         if idle.len() < self.connections_max {
             idle.push(link);
@@ -145,7 +145,7 @@ impl PooledConnection {
 
     /// The call ended well: others may have the connection.
     pub(super) fn give_back(self) {
-        self.shared.keep(self.link);
+        self.shared.put_back(self.link);
     }
 
     /// The call failed. When the server was lost, so were the idle connections, most likely.

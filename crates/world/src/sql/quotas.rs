@@ -188,7 +188,7 @@ impl Session<'_> {
 
 /// The values of the four readable columns. What is too long is cut, and no database keeps a NUL.
 /// What a readable column keeps of a text: so many characters, and none that a database may refuse.
-pub(super) fn kept_of(name: &str, length: usize) -> String {
+pub(super) fn stored_prefix(name: &str, length: usize) -> String {
     name.chars().filter(|character| *character != '\0').take(length).collect()
 }
 
@@ -197,7 +197,7 @@ pub(super) fn name_values(dialect: &Dialect, name: Option<&KeyName>) -> String {
         return "NULL,NULL,NULL,NULL".to_owned();
     };
     let names = [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS);
-    let values = names.map(|(name, length)| dialect.text(&kept_of(name, length)));
+    let values = names.map(|(name, length)| dialect.text(&stored_prefix(name, length)));
     values.collect::<Vec<_>>().join(",")
 }
 

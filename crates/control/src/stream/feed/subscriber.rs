@@ -225,7 +225,7 @@ impl Subscriber {
             }
             FollowerMessage::Resume { rule_version, .. } => self.position = Position::After(rule_version),
             FollowerMessage::Health(health) => {
-                self.feed.nodes.lock().record_health(&self.node, self.connection, health, now)
+                self.feed.nodes.lock().record_health(&self.node, self.connection, health, now);
             }
             FollowerMessage::Report(payload) => self.feed.report(self.node.clone(), payload),
             FollowerMessage::Nodes(reports) => self.feed.nodes.lock().receive_reports(reports, now),

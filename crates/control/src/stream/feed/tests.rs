@@ -155,7 +155,7 @@ fn a_slow_follower_is_resynchronised_and_costs_no_memory() {
     let heard = sent(&mut slow, at(60));
     assert!(heard.iter().any(|down| matches!(down, ServerMessage::Snapshot { .. })), "{heard:?}");
     assert_eq!(versions(&sent(&mut slow, at(61))), [20]);
-    assert_eq!(feed.counters().named()[2], ("followers_resynchronised", 1));
+    assert_eq!(feed.counters().counts_by_name()[2], ("followers_resynchronised", 1));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn notices_reach_everybody_once_and_reports_are_bounded() {
         subscriber.receive(FollowerMessage::Report(report), at(1));
     }
     assert_eq!(feed.take_reports(usize::MAX).len(), REPORTS_MAX);
-    assert_eq!(feed.counters().named()[3].1, 3);
+    assert_eq!(feed.counters().counts_by_name()[3].1, 3);
 }
 
 #[test]

@@ -77,10 +77,10 @@ impl ServerMessage {
                 put_number(out, 3, *offset);
             }),
             ServerMessage::Chunk { offset, bytes } => {
-                put_message(out, 3, |out| put_counted(out, *offset, bytes))
+                put_message(out, 3, |out| put_counted(out, *offset, bytes));
             }
             ServerMessage::Change { version, delta } => {
-                put_message(out, 4, |out| put_counted(out, *version, delta))
+                put_message(out, 4, |out| put_counted(out, *version, delta));
             }
             ServerMessage::Heartbeat { head, stale_ms } => put_message(out, 5, |out| {
                 put_number(out, 1, *head);
