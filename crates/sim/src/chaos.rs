@@ -395,7 +395,7 @@ fn clock_steps(random: &mut Random, nodes: usize, length: Nanos, faults: &mut Ve
         let at = START.plus(Nanos::new(random.below(length.get())));
         let worst_ns = *random.pick(&[300_000_000, 5_000_000_000, 100_000_000_000_u64]);
         let delta_ns = signed(random, worst_ns);
-        faults.push((at, Fault::StepClock { node: random.index(nodes), delta_ns }));
+        faults.push((at, Fault::WallClockIsSet { node: random.index(nodes), delta_ns }));
     }
 }
 

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
+use tidegate_core::gcra_sync::interval_times;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
@@ -149,7 +150,8 @@ impl Auditor {
                 is_untold: node.sharing().table.state(self.ids[key]).is_none(),
                 epoch: after.epoch,
                 sequence: cell,
-                follows_store: node.follows_store(now),
+                follows_store: node.follows_store(now, store_now),
+                rides_on_old: rides_on_old(&before[position], &self.plans[key], node_now),
                 now: store_now,
                 store_is_whole: origin.is_whole(self.ids[key]),
             };
@@ -437,6 +439,17 @@ fn uses_of(template: &Template) -> Uses {
         *costs.entry(limit.key).or_default() += limit.cost;
     }
     costs.into_iter().collect()
+}
+
+/// Whether a bucket has filled again since the node's oldest unpublished admission: what it admits now is published as if
+/// it had come then.
+fn rides_on_old(before: &KeyView, plan: &KeyPlan, now: Nanos) -> bool {
+    match (&before.counts, plan.policy) {
+        (Some(CountSync::Gcra { sync, .. }), GivenPolicy::Gcra { rate, burst }) => {
+            sync.cumulative > sync.acked && sync.oldest.plus(interval_times(rate, burst.get())) < now
+        }
+        _ => false,
+    }
 }
 
 /// What a node publishes of a cell as its own.

@@ -35,7 +35,13 @@ pub enum Fault {
         node: usize,
         way: Way,
     },
-    /// The node's clock is set.
+    /// The clock of the node's machine is set. The node follows the time of its store, and that clock where it can't.
+    WallClockIsSet {
+        node: usize,
+        #[serde(rename = "delta_ms", with = "offset")]
+        delta_ns: i64,
+    },
+    /// The node's own clock jumps, whatever it should follow: the way into situations that no clock of a machine leads to.
     StepClock {
         node: usize,
         #[serde(rename = "delta_ms", with = "offset")]
@@ -126,4 +132,11 @@ pub enum Fault {
     RepliesLost {
         of_10_000: u64,
     },
+}
+
+impl Fault {
+    /// Whether a node's clock may step because of it.
+    pub(crate) fn sets_clock(&self) -> bool {
+        matches!(self, Fault::StepClock { .. } | Fault::WallClockIsSet { .. })
+    }
 }

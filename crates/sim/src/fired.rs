@@ -148,7 +148,7 @@ impl Fault {
             Fault::Crash { .. } => FaultKind::Crashed,
             Fault::Start { .. } => FaultKind::StartedAnew,
             Fault::Pause { .. } => FaultKind::Paused,
-            Fault::StepClock { .. } => FaultKind::ClockStepped,
+            Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => FaultKind::ClockStepped,
             Fault::StoreForgets => FaultKind::StoreForgot,
             Fault::StoreFailsOver => FaultKind::StoreFailedOver,
             Fault::ShardFailsOver { .. } => FaultKind::ShardFailedOver,

@@ -25,6 +25,14 @@ pub(crate) const VIEW_TTL: Nanos = Nanos::from_secs(5);
 
 /// A clock that is off by less needs no step to follow the store's time.
 const SLEWED_NS: i64 = 50_000_000;
+/// A node's clock that follows the store's differs from it by no more.
+pub(crate) const CLOCKS_DIFFER: Nanos = Nanos::from_millis(60);
+/// A node follows the store's time for so long after it was told it.
+const TIME_USED_FOR: Nanos = Nanos::from_secs(4);
+/// A clock that is far off has followed by then: three samples that agree.
+const FOLLOWED_WITHIN: Nanos = Nanos::from_secs(2);
+/// An answer that takes longer may be half of it off.
+const TIME_ROUND_TRIP: Nanos = Nanos::from_millis(100);
 /// As in `crates/tidegate/src/node.rs`.
 const CLOCK_SYNC_TIMEOUT: Nanos = Nanos::from_millis(100);
 
@@ -116,13 +124,15 @@ pub(crate) struct NodeClock {
     /// It isn't the store's time that it shows.
     is_off: bool,
     discipline: Discipline,
+    /// Since when the store has told its time regularly, and when it did last.
+    told: Option<(Nanos, Nanos)>,
 }
 
 impl NodeClock {
     pub(crate) fn new(wall_offset_ns: i64, store_offset_ns: i64, drift: Drift, now: Nanos) -> Self {
         let is_off = (wall_offset_ns - store_offset_ns).abs() > SLEWED_NS;
         let reading = reading(drift, wall_offset_ns, now);
-        NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading) }
+        NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading), told: None }
     }
 
     fn reading(&self, now: Nanos) -> ClockReading {
@@ -258,9 +268,13 @@ impl SimulatedNode {
         !self.clock.is_off || self.clock.discipline.wall_offset_ns().is_some()
     }
 
-    /// Whether the node counts by the store's time: it knows that, and its clock wasn't set since.
-    pub(crate) fn follows_store(&self, now: Nanos) -> bool {
-        self.knows_time() && self.clock_is_right(now)
+    /// Whether the node counts by the store's time, or had to: the store has told it regularly for a while.
+    pub(crate) fn follows_store(&self, now: Nanos, store_now: Nanos) -> bool {
+        let is_near = self.moment(now).now.ahead_of_ns(store_now).unsigned_abs() <= CLOCKS_DIFFER.get();
+        let is_told = self.clock.told.is_some_and(|(since, last)| {
+            now.minus(last) <= TIME_USED_FOR && last.minus(since) >= FOLLOWED_WITHIN
+        });
+        is_near || is_told
     }
 
     /// Whether the clock shows the time that it follows.
@@ -273,10 +287,15 @@ impl SimulatedNode {
         self.clock.drift.kept_for = self.clock.drift.kept_for.plus(length);
     }
 
-    /// The wall clock is set, and followed at once.
-    pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
+    /// The clock of its machine is set.
+    pub(crate) fn set_wall_clock(&mut self, delta_ns: i64) {
         self.clock.wall_offset_ns += delta_ns;
         self.clock.is_off |= delta_ns.abs() > SLEWED_NS;
+    }
+
+    /// The wall clock is set, and followed at once.
+    pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
+        self.set_wall_clock(delta_ns);
         self.follow_step(ClockJump { delta_ns }, now);
     }
 
@@ -291,6 +310,10 @@ impl SimulatedNode {
     /// The store told its time, in answer to what left at `sent`.
     pub(crate) fn receive_time(&mut self, sent: ClockReading, store: Nanos, now: Nanos) {
         let sample = RegionSample { sent, received: self.clock.reading(now), store };
+        if sample.received.steady.saturating_sub(sample.sent.steady) < TIME_ROUND_TRIP.get() {
+            let since = self.clock.told.filter(|(_, last)| now.minus(*last) <= TIME_USED_FOR);
+            self.clock.told = Some((since.map_or(now, |(since, _)| since), now));
+        }
         if let Some(step) = self.clock.discipline.receive_region_time(&sample) {
             self.follow_step(step, now);
         }

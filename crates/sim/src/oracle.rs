@@ -22,7 +22,7 @@ mod generations;
 mod resets;
 
 use crate::checks::Bounds;
-use crate::node::{KeyView, SimulatedNode};
+use crate::node::{CLOCKS_DIFFER, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use crate::scenario::{KeyPlan, Scenario};
 use accounts::{Accounts, before};
@@ -33,9 +33,6 @@ use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
 use tidegate_origin::Exchange;
-
-/// Clocks that follow the same time differ by no more, and what was decided may be counted so much later.
-const CLOCKS_DIFFER: Nanos = Nanos::from_millis(60);
 
 /// A call ends 50 ms after it was sent, by its node's clock.
 const CALLS_END_WITHIN: Nanos = Nanos::from_millis(50 + 60);
@@ -58,6 +55,8 @@ pub(crate) struct Unit {
     pub(crate) sequence: Option<Sequence>,
     /// The node counts by the store's time, and not by its own clock.
     pub(crate) follows_store: bool,
+    /// It is published with the time of an older one, which the bucket has forgotten since.
+    pub(crate) rides_on_old: bool,
     /// The store's present.
     pub(crate) now: Nanos,
     /// The store has all that nodes know: it isn't recovering from a loss of data.
@@ -78,7 +77,8 @@ pub(crate) struct Oracle {
     keys: Vec<KeyAccounts>,
     nodes: u64,
     is_calm: bool,
-    /// Regions that share a limit are judged together, by an oracle of their own.
+    /// Where overshoot can't be judged: regions that share a limit are judged together, by an oracle of their own, and a
+    /// node whose own clock jumps counts in cells of its own.
     is_off: bool,
 }
 
@@ -105,6 +105,9 @@ struct KeyAccounts {
     hears_more: bool,
     /// What was deleted is how often the key was reset: nodes that never knew of it count as before the reset.
     has_lost_resets: bool,
+    /// The clock of a node that had counted something of it stepped: the node goes by what was in use then, in the cell
+    /// where its clock landed.
+    was_carried: bool,
 }
 
 impl Oracle {
@@ -131,13 +134,14 @@ impl Oracle {
             deleted_at: Nanos::ZERO,
             hears_more: false,
             has_lost_resets: false,
+            was_carried: false,
             plan: plan.clone(),
         };
         Oracle {
             keys: scenario.keys.iter().map(accounts).collect(),
             nodes: u64::try_from(scenario.nodes).unwrap_or(u64::MAX),
             is_calm: bounds.is_calm,
-            is_off: bounds.has_world,
+            is_off: bounds.has_world || bounds.has_jumps,
         }
     }
 
@@ -145,7 +149,8 @@ impl Oracle {
     pub(crate) fn judges(&self, key: usize) -> bool {
         let accounts = &self.keys[key];
         let is_undone = accounts.has_lost_resets && !accounts.unaware.is_empty();
-        !self.is_off && !accounts.changes_rate && accounts.generations.newest_is_sent() && !is_undone
+        let is_known = accounts.generations.newest_is_sent() && !is_undone && !accounts.was_carried;
+        !self.is_off && !accounts.changes_rate && is_known
     }
 
     /// The largest limit that any living node goes by is this from now on. By the old one, so much was granted that isn't
@@ -163,6 +168,13 @@ impl Oracle {
         (accounts.limit, accounts.limit_max) = (limit, accounts.limit_max.max(limit));
     }
 
+    /// The clock of a node stepped.
+    pub(crate) fn note_clock_step(&mut self, node: &SimulatedNode) {
+        for accounts in &mut self.keys {
+            accounts.was_carried |= node.sharing().table.state(accounts.id).is_some();
+        }
+    }
+
     /// Counts an admission. An error says what it was beyond, and what the accounts hold.
     pub(crate) fn admitted(&mut self, key: usize, unit: &Unit) -> Result<(), String> {
         let (nodes, is_calm) = (self.nodes, self.is_calm);
@@ -175,15 +187,20 @@ impl Oracle {
         let cell = (generation, accounts.cell_of(unit).unwrap_or(BUCKET));
         accounts.start_anew_if_full(cell, unit.now);
         let used = accounts.charge(cell, unit);
+        let is_at_turn = unit.sequence.is_some() && accounts.plan.sequence_at(unit.now) != unit.sequence;
+        let used_before = accounts.used_before_lowering(cell, unit.now);
         let limit = accounts.limit;
         let of_cell = accounts.cells.entry(cell).or_default();
-        let beyond = used.saturating_sub(limit.max(of_cell.used_before));
+        let beyond = used.saturating_sub(limit.max(used_before));
         of_cell.before_claims += if unit.store_is_whole { 0 } else { unit.cost };
         of_cell.untold += if unit.is_untold { unit.cost } else { 0 };
-        // A node that hasn't heard the store's time yet, or whose clock was set, counts by its own clock, in another cell:
-        // whatever it decides without asking.
-        if !unit.follows_store && cell.1 != unit.sequence.unwrap_or(BUCKET) {
+        // A node that doesn't know the store's time counts by its own clock, in another cell; or in one that it carries
+        // over the step by which it follows the store, and doesn't publish.
+        if !unit.follows_store || unit.rides_on_old {
             of_cell.lost += unit.cost;
+        }
+        if is_at_turn {
+            of_cell.at_turn += unit.cost;
         }
         match unit.how {
             How::Unverified => of_cell.unverified += unit.cost,
@@ -406,6 +423,12 @@ impl KeyAccounts {
                 self.admitted_in(cell) + self.faded(before, cell.1, now)
             }
         }
+    }
+
+    /// What was in use when the limit was lowered, in this cell or in the one before.
+    fn used_before_lowering(&self, cell: (u64, Sequence), now: Nanos) -> u64 {
+        let of = |cell| self.cells.get(&cell).map_or(0, |accounts| accounts.used_before);
+        of(cell).max(self.faded(of(before(cell)), cell.1, now))
     }
 
     fn admitted_in(&self, cell: (u64, Sequence)) -> u64 {

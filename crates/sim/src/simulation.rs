@@ -228,7 +228,7 @@ impl Simulation {
             is_anothers: false,
             is_calm: false,
             has_faults: !scenario.faults.is_empty(),
-            sets_clocks: scenario.faults.iter().any(|(_, fault)| matches!(fault, Fault::StepClock { .. })),
+            sets_clocks: scenario.faults.iter().any(|(_, fault)| fault.sets_clock()),
             foreign_acceptance: Acceptance::default(),
             was_hot: BTreeSet::new(),
             successors: BTreeMap::new(),

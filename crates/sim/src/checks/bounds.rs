@@ -19,6 +19,8 @@ pub(crate) struct Bounds {
     pub(crate) buckets_are_exact: bool,
     /// No clock is ever set: a node's cells come one after the other.
     pub(crate) clocks_are_steady: bool,
+    /// A node's own clock jumps.
+    pub(crate) has_jumps: bool,
     /// Every call is answered before its request gives up.
     pub(crate) is_calm: bool,
     /// The tables hold every key.
@@ -31,7 +33,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn of(scenario: &Scenario) -> Self {
-        let steps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
+        let jumps = |fault: &(Nanos, Fault)| matches!(fault.1, Fault::StepClock { .. });
         let reports = scenario.templates.iter().filter(|template| template.is_report);
         let forgets = |fault: &(Nanos, Fault)| {
             let fault = &fault.1;
@@ -39,7 +41,8 @@ impl Bounds {
         };
         let off_by = |offset: &i64| (offset - scenario.origin_offset_ns).abs();
         let are_close = scenario.clock_offsets_ns.iter().all(|offset| off_by(offset) <= SET_FROM_NS);
-        let is_set = scenario.faults.iter().any(steps);
+        let has_jumps = scenario.faults.iter().any(jumps);
+        let is_set = scenario.faults.iter().any(|(_, fault)| fault.sets_clock());
         let clocks_are_steady = are_close && !is_set;
         let clocks_are_right = clocks_are_steady
             && scenario.origin_offset_ns == 0
@@ -47,6 +50,7 @@ impl Bounds {
             && scenario.clock_offsets_ns.iter().all(|offset| *offset == 0);
         Bounds {
             clocks_are_steady,
+            has_jumps,
             buckets_are_exact: clocks_are_right
                 && scenario.world.is_none()
                 && scenario.changes.is_empty()

@@ -26,6 +26,9 @@ pub(super) struct Accounts {
     /// Units admitted by nodes whose tables had no room for the key: nobody ever tells the store of them. They are
     /// unverified.
     pub(super) untold: u64,
+    /// Units that were admitted so near to a window's turn that the clock of their node was still before it, or already
+    /// past it: they count in one window, and what others admit at the same time in the other.
+    pub(super) at_turn: u64,
     /// Units of a bucket that were granted for an earlier request and spent later: the bucket has refilled meanwhile.
     pub(super) granted_before: u64,
     /// What was in use when the limit was lowered, and what nodes had been granted by the limit before: each spends that up
@@ -71,6 +74,7 @@ impl Accounts {
             + credit
             + self.uncounted()
             + self.deleted
+            + self.at_turn
             + self.granted_before.min(limit)
     }
 }

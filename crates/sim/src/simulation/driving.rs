@@ -5,6 +5,7 @@
 use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
+use crate::node::SimulatedNode;
 use crate::node::{RULES, Ticket, WaitingRequest};
 use crate::ruled::{ATTRIBUTE, RULED, rules_of};
 use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, NodeFlaw, TENANT, Template, size_of};
@@ -329,15 +330,24 @@ impl Simulation {
     /// The store's time came with the answer to a heartbeat.
     pub(super) fn receive_time(&mut self, node: usize, sent: ClockReading, store: Nanos) {
         let ignores = self.has_flaw(NodeFlaw::FollowsWallClock);
-        let state = &mut self.nodes[node];
-        let store = if ignores { state.reading(self.now).wall } else { store };
-        state.receive_time(sent, store, self.now);
+        let now = self.now;
+        let store = if ignores { self.nodes[node].reading(now).wall } else { store };
+        self.steer(node, |state| state.receive_time(sent, store, now));
+    }
+
+    /// Steers a node's clock. A step is noted: what the node has counted is carried over it.
+    fn steer(&mut self, node: usize, how: impl FnOnce(&mut SimulatedNode)) {
+        let step_before = self.nodes[node].moment(self.now).step;
+        how(&mut self.nodes[node]);
+        if self.nodes[node].moment(self.now).step != step_before {
+            self.auditor.oracle_mut().note_clock_step(&self.nodes[node]);
+        }
     }
 
     pub(super) fn beat(&mut self, node: usize) {
         // Real nodes do so a little more often.
         let now = self.now;
-        self.nodes[node].sample_clock(now);
+        self.steer(node, |state| state.sample_clock(now));
         let beat = self.heartbeat(node);
         self.send_beat(node, beat);
         (0..self.scenario.shards.max(1)).for_each(|shard| self.send_pulse(node, ShardId(shard)));

@@ -57,7 +57,10 @@ impl Simulation {
             Fault::StepClock { node, delta_ns } if self.nodes[node].is_up => {
                 self.nodes[node].step_clock(delta_ns, self.now);
             }
-            Fault::StepClock { .. } => {}
+            Fault::WallClockIsSet { node, delta_ns } if self.nodes[node].is_up => {
+                self.nodes[node].set_wall_clock(delta_ns);
+            }
+            Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => {}
             Fault::StoreForgets => {
                 self.origin.lose_data();
                 self.record_loss();
