@@ -263,7 +263,7 @@ impl Simulation {
             Fault::Leave { node } => self.observe_node(node, EventKind::Leave),
             Fault::Pause { node, .. } => self.observe_node(node, EventKind::Pause),
             Fault::StepClock { node, .. } | Fault::WallClockIsSet { node, .. } => {
-                self.observe_node(node, EventKind::ClockStep)
+                self.observe_node(node, EventKind::ClockStep);
             }
             Fault::Start { node } if self.nodes[node].is_up => {}
             Fault::Start { node } if self.is_new(node) => self.observe_others(node, EventKind::Join),
