@@ -7,9 +7,9 @@ use axum::routing::get;
 use std::time::Duration;
 use tidegate_client::{CheckRequest, Client, LimitLayer, OnFailure};
 
-/// Whom a request is charged to; `None` would let it pass without a question.
+/// The limit that a request is charged to. With `None`, a request passes without being checked.
 fn limit_of(request: &Request<Body>) -> Option<CheckRequest> {
-    // Take it from what you have authenticated. A header that anybody may send is for trying it out.
+    // For a demonstration only: any caller can send this header. Use a name that you have authenticated.
     let user = request.headers().get("x-user").map_or(&b"anonymous"[..], |user| user.as_bytes());
     Some(CheckRequest::new("api").attribute("user", String::from_utf8_lossy(user)))
 }
@@ -17,7 +17,7 @@ fn limit_of(request: &Request<Body>) -> Option<CheckRequest> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::io::Result<()> {
     let address = std::env::args().nth(1).unwrap_or("127.0.0.1:3000".to_owned());
-    // The longest that a request waits, usually for nothing; when the node can't be asked within it, requests pass.
+    // A request waits for the node for 500 ms at most. If the node hasn't answered by then, the request passes.
     let limiter =
         Client::unix("tidegate.sock").deadline(Duration::from_millis(500)).on_failure(OnFailure::Allow);
     let app = Router::new().route("/", get(async || "hello\n")).layer(LimitLayer::new(limiter, limit_of));

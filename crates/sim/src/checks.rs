@@ -12,7 +12,7 @@ use crate::scenario::{Audit, KeyPlan, Scenario, Template};
 use crate::trace::AnswerPath;
 use crate::truth::{ComponentView, KeyTruth};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::gcra_sync::interval_times;
@@ -398,7 +398,7 @@ impl Auditor {
 
     /// A node died: what only it knew is lost.
     pub(crate) fn node_died(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        self.oracle.record_loss(nodes, origin, now);
+        self.oracle.record_loss(nodes, origin, &BTreeSet::new(), now);
     }
 
     /// Once all is calm: the store counts everything that isn't lost.
@@ -412,8 +412,14 @@ impl Auditor {
     }
 
     /// The store lost what it had not told yet.
-    pub(crate) fn store_lost_data(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        self.oracle.record_loss(nodes, origin, now);
+    pub(crate) fn store_lost_data(
+        &mut self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        standing_still: &BTreeSet<NodeId>,
+        now: Nanos,
+    ) {
+        self.oracle.record_loss(nodes, origin, standing_still, now);
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
             truth.lapse(|id, cell| {

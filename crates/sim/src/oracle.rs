@@ -159,7 +159,9 @@ impl Oracle {
         let accounts = &mut self.keys[key];
         if limit < accounts.limit {
             accounts.was_lowered = true;
-            let cells: Vec<_> = accounts.cells.keys().copied().collect();
+            // Also where nothing was admitted yet, and in the window that is about to begin.
+            let soon = [now, now.plus(CLOCKS_DIFFER)].map(|at| accounts.newest_cell(at));
+            let cells: BTreeSet<_> = accounts.cells.keys().copied().chain(soon).collect();
             for cell in cells {
                 let used = accounts.used(cell, now);
                 accounts.cells.entry(cell).or_default().used_before = used + by_the_old;
@@ -168,11 +170,21 @@ impl Oracle {
         (accounts.limit, accounts.limit_max) = (limit, accounts.limit_max.max(limit));
     }
 
-    /// The clock of a node stepped.
-    pub(crate) fn note_clock_step(&mut self, node: &SimulatedNode) {
-        for accounts in &mut self.keys {
-            accounts.was_carried |= node.sharing().table.state(accounts.id).is_some();
+    /// The clock of a node stepped. What it had counted before it carries over the step, and doesn't publish any more.
+    pub(crate) fn note_clock_step(&mut self, before: &[KeyView]) {
+        for (accounts, view) in self.keys.iter_mut().zip(before) {
+            accounts.was_carried |= view.counts.is_some();
+            let generation = accounts.generations.of(view.epoch);
+            let cells = &mut accounts.cells;
+            unpublished_of(view, |sequence, units| {
+                cells.entry((generation, sequence)).or_default().lost += units;
+            });
         }
+    }
+
+    /// What a node knows of all keys.
+    pub(crate) fn views(&self, node: &SimulatedNode) -> Vec<KeyView> {
+        self.keys.iter().map(|accounts| node.view(accounts.id)).collect()
     }
 
     /// Counts an admission. An error says what it was beyond, and what the accounts hold.
@@ -299,9 +311,15 @@ impl Oracle {
     }
 
     /// A node died, or the store lost something: what nobody knows of any more is lost.
-    pub(crate) fn record_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(crate) fn record_loss(
+        &mut self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        standing_still: &BTreeSet<NodeId>,
+        now: Nanos,
+    ) {
         for accounts in &mut self.keys {
-            accounts.record_loss(nodes, origin, now);
+            accounts.record_loss(nodes, origin, standing_still, now);
         }
     }
 
@@ -324,12 +342,19 @@ impl Oracle {
         Ok(())
     }
 
-    /// What the store counts of a key beyond what was admitted: granted, and not spent.
-    pub(crate) fn granted_and_unspent(&self, key: usize, origin: &SimulatedOrigin, now: Nanos) -> u64 {
+    /// What the store, or a living node, counts of a key beyond what was admitted: granted, and not spent.
+    pub(crate) fn granted_and_unspent(
+        &self,
+        key: usize,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        now: Nanos,
+    ) -> u64 {
         let accounts = &self.keys[key];
         let newest = accounts.newest_cell(now);
         let beyond = |cell: (u64, Sequence)| {
-            origin.total(&accounts.id_of(cell)).saturating_sub(accounts.admitted_in(cell))
+            let counted = accounts.known_total(accounts.id_of(cell), nodes, origin);
+            counted.saturating_sub(accounts.admitted_in(cell))
         };
         match accounts.plan.policy {
             GivenPolicy::Gcra { .. } => {

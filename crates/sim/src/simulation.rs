@@ -189,6 +189,8 @@ pub struct Simulation {
     sets_clocks: bool,
     /// How the store answered it.
     foreign_acceptance: Acceptance,
+    /// How often the store lost data.
+    losses: u64,
     /// Keys that were hot once.
     was_hot: BTreeSet<usize>,
     /// Keys whose duration changed, and what they became.
@@ -230,6 +232,7 @@ impl Simulation {
             has_faults: !scenario.faults.is_empty(),
             sets_clocks: scenario.faults.iter().any(|(_, fault)| fault.sets_clock()),
             foreign_acceptance: Acceptance::default(),
+            losses: 0,
             was_hot: BTreeSet::new(),
             successors: BTreeMap::new(),
             observer: None,

@@ -221,6 +221,23 @@ fn a_clock_step_neither_keeps_a_view_fresh_nor_publishes_what_it_carried() {
 
 /// A decision that must ask is taken back, and what it made of a clock step with it.
 #[test]
+fn a_publish_from_before_a_clock_was_set_back_does_not_lead_to_the_later_cell_again() {
+    let mut state = SharedState::default();
+    assert!(state.decide(&local(sliding(10), 3), 1, NOW).0.is_admitted());
+    let counts = state.publishing().expect("three are to be published");
+    let sent = KeySync { counts, ..sync(&state, sliding(10), &[], NOW) };
+    let step = ClockStep { delta_ns: -72_000_000_000, lands_at: NOW.shifted(-72_000_000_000) };
+    let mut carried = state.carried(&sliding(10), step);
+    let landed = carried.sequence;
+    merge(&mut carried, &sent, &window_reply((3, 3), None, &[]), step.lands_at);
+    assert_eq!(
+        (carried.sequence, carried.current.effective()),
+        (landed, 3),
+        "it goes on where its clock landed"
+    );
+}
+
+#[test]
 fn what_is_granted_after_a_clock_step_is_there_to_be_spent() {
     for delta_ms in [-3_600_000, -22_000, -100, 100, 15_000, 3_600_000] {
         let (table, spec) = (Table::<SharedState>::with_shard_bits(8, 1), sliding(10));

@@ -1,7 +1,9 @@
 //! What an answer changes, and what a failure does.
 
 use super::pending::Pending;
-use super::{AskOutcome, Effects, OutgoingExchange, Region, RegionCounters, Route, ShardHealth, Ticket};
+use super::{
+    AskOutcome, CLOCKS_DIFFER, Effects, OutgoingExchange, Region, RegionCounters, Route, ShardHealth, Ticket,
+};
 use tidegate_core::exchange::{CountSync, HOLD_TTL, KeyReply, KeySync};
 use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
@@ -121,6 +123,11 @@ impl Region {
         trust: Trust,
         moment: Moment,
     ) -> Result<KeyReply, KeyError> {
+        // The clock was set back since: the reply is about a window that hasn't begun, and what was counted in it was carried
+        // to where the clock landed.
+        if sent_at > moment.now.plus(CLOCKS_DIFFER) {
+            return Ok(reply);
+        }
         let fresh_until = (trust == Trust::Verified).then(|| moment.now.plus(self.options.fresh_for));
         let merged = table.upsert(sync.key, moment, |state| {
             state.merge(sync, &reply, sent_at, fresh_until).map(|()| {

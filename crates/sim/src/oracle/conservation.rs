@@ -3,7 +3,8 @@
 use super::{Accounts, BUCKET, KeyAccounts, Oracle};
 use crate::node::{Call, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_core::counts::Counts;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Sequence};
@@ -41,24 +42,40 @@ impl Oracle {
 }
 
 impl KeyAccounts {
-    pub(super) fn record_loss(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    /// What neither the store nor a living node knows of any more is lost. A recovery doesn't wait for nodes that stand
+    /// still: what only they know is missing when the others go on.
+    pub(super) fn record_loss(
+        &mut self,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        standing_still: &BTreeSet<NodeId>,
+        now: Nanos,
+    ) {
         let epochs = self.generations.clone();
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
             let lost = match self.plan.policy {
                 GivenPolicy::Gcra { .. } => {
-                    let known = self.known_tat(epochs.epoch_of(cell.0), nodes, origin);
+                    let known = self.known_tat(epochs.epoch_of(cell.0), nodes, origin, standing_still);
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
                     let CellKnowledge { total, of_components, unpublished } =
-                        self.known(self.id_of(cell), nodes, origin);
+                        self.known(self.id_of(cell), nodes, origin, standing_still);
+                    let (id, standing_still) =
+                        (self.id_of(cell), |node: &&SimulatedNode| standing_still.contains(&node.id));
+                    let granted: u64 = nodes
+                        .iter()
+                        .filter(standing_still)
+                        .map(|node| prepaid_of(&node.view(id.key), &id))
+                        .sum();
                     let accounts = self.cells.entry(cell).or_default();
                     accounts.claimed = accounts.claimed.max(total - of_components);
                     if !origin.is_whole(self.id) {
                         accounts.before_claims += unpublished;
                     }
-                    accounts.admitted.saturating_sub(total)
+                    // What they were granted they spend on top of what the store grants since.
+                    (accounts.admitted + granted).saturating_sub(total)
                 }
             };
             let accounts = self.cells.entry(cell).or_default();
@@ -109,11 +126,13 @@ impl KeyAccounts {
         for cell in cells {
             let dropped = match self.plan.policy {
                 GivenPolicy::Gcra { .. } => {
-                    let known = self.known_tat(self.generations.epoch_of(cell.0), nodes, origin);
+                    let known =
+                        self.known_tat(self.generations.epoch_of(cell.0), nodes, origin, &BTreeSet::new());
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let CellKnowledge { total, .. } = self.known(self.id_of(cell), nodes, origin);
+                    let CellKnowledge { total, .. } =
+                        self.known(self.id_of(cell), nodes, origin, &BTreeSet::new());
                     self.admitted_in(cell).saturating_sub(total)
                 }
             };
@@ -135,10 +154,16 @@ impl KeyAccounts {
     }
 
     /// What the store and the living nodes together can tell of a cell.
-    fn known(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> CellKnowledge {
+    fn known(
+        &self,
+        cell: CellId,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        without: &BTreeSet<NodeId>,
+    ) -> CellKnowledge {
         let mut components: BTreeMap<NodeId, u64> = origin.counters(&cell).collect();
         let (mut known, mut unpublished) = (origin.total(&cell), 0);
-        for node in nodes.iter().filter(|node| node.is_up) {
+        for node in nodes.iter().filter(|node| node.is_up && !without.contains(&node.id)) {
             let view = node.view(cell.key);
             let counts =
                 view.cells().find(|(sequence, _)| view.epoch == cell.epoch && *sequence == cell.sequence);
@@ -153,9 +178,21 @@ impl KeyAccounts {
         CellKnowledge { total: known.max(of_components), of_components, unpublished }
     }
 
-    fn known_tat(&self, epoch: u16, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> Nanos {
+    /// The most that the store and the living nodes together can tell of a window.
+    pub(super) fn known_total(&self, cell: CellId, nodes: &[SimulatedNode], origin: &SimulatedOrigin) -> u64 {
+        self.known(cell, nodes, origin, &BTreeSet::new()).total
+    }
+
+    fn known_tat(
+        &self,
+        epoch: u16,
+        nodes: &[SimulatedNode],
+        origin: &SimulatedOrigin,
+        without: &BTreeSet<NodeId>,
+    ) -> Nanos {
         let of_node = |node: &SimulatedNode| tat_of(&node.view(self.id), epoch);
-        let of_nodes = nodes.iter().filter(|node| node.is_up).map(of_node).max();
+        let living = nodes.iter().filter(|node| node.is_up && !without.contains(&node.id));
+        let of_nodes = living.map(of_node).max();
         origin.tat(self.id, epoch).max(of_nodes.unwrap_or_default())
     }
 
@@ -245,4 +282,10 @@ fn tat_of(view: &KeyView, epoch: u16) -> Nanos {
         Some(CountSync::Gcra { sync, .. }) if view.epoch == epoch => sync.busy.tat,
         _ => Nanos::ZERO,
     }
+}
+
+/// What a node was granted of a window and hasn't spent.
+fn prepaid_of(view: &KeyView, cell: &CellId) -> u64 {
+    let is_it = |(sequence, _): &(Sequence, Counts)| view.epoch == cell.epoch && *sequence == cell.sequence;
+    view.cells().find(is_it).map_or(0, |(_, counts)| counts.prepaid())
 }

@@ -42,6 +42,9 @@ pub(super) fn timed_out() -> OriginError {
 pub(crate) struct Message {
     node: usize,
     incarnation: u32,
+    /// Of a call that comes twice, the second time: how often the store had lost data when it was sent. Connections deliver
+    /// a call once, and a store that lost data isn't brought the same call by two of them.
+    repeated_after: Option<u64>,
     body: Body,
 }
 
@@ -188,11 +191,12 @@ impl Simulation {
         let incarnation = self.nodes[node].incarnation;
         let [first, second] = self.network.carry(node, Way::Out, self.now);
         if let Some(after) = second {
-            let message = Box::new(Message { node, incarnation, body: body.clone() });
+            let repeated_after = Some(self.losses);
+            let message = Box::new(Message { node, incarnation, repeated_after, body: body.clone() });
             self.queue.push(self.now.plus(after), Event::AtOrigin(message));
         }
         if let Some(after) = first {
-            let message = Box::new(Message { node, incarnation, body });
+            let message = Box::new(Message { node, incarnation, repeated_after: None, body });
             self.queue.push(self.now.plus(after), Event::AtOrigin(message));
         }
     }
@@ -202,7 +206,10 @@ impl Simulation {
             self.queue.push(self.origin.paused_until, Event::AtOrigin(message));
             return;
         }
-        let Message { node, incarnation, body } = *message;
+        let Message { node, incarnation, repeated_after, body } = *message;
+        if repeated_after.is_some_and(|losses| losses < self.losses) {
+            return;
+        }
         let reply = match body {
             Body::Exchange(call, shard, _) if !self.origin.answers(shard) => {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };

@@ -3,6 +3,7 @@
 use super::carrying::Body;
 use super::{Event, NodeEvent, Simulation};
 use crate::coverage::NodeState;
+use crate::node::CLOCKS_DIFFER;
 use crate::node::SimulatedNode;
 use crate::scenario::{NodeFlaw, Template};
 use tidegate_control::stream::RESET_BROADCAST_TTL;
@@ -249,7 +250,8 @@ impl Simulation {
 
     /// What is left of a key and was granted to nodes, which may spend it yet, or never received the reply.
     pub(crate) fn withheld(&self, key: usize) -> u64 {
-        let granted = self.auditor.oracle().granted_and_unspent(key, &self.origin, self.origin_now());
+        let granted =
+            self.auditor.oracle().granted_and_unspent(key, &self.nodes, &self.origin, self.origin_now());
         granted.max(self.held_ahead(key))
     }
 
@@ -298,10 +300,12 @@ impl Simulation {
         self.auditor.oracle().is_overshot(key, self.origin_now())
     }
 
-    /// Whether what is left of a key is known.
+    /// Whether what is left of a key is known; not at a window's turn, which is at another instant for each clock.
     pub(crate) fn is_judged(&self, key: usize) -> bool {
-        let oracle = self.auditor.oracle();
-        oracle.judges(key) && !oracle.is_reset_lost(key, &self.nodes, &self.origin)
+        let (oracle, now) = (self.auditor.oracle(), self.origin_now());
+        let [before, after] = [now.minus(CLOCKS_DIFFER), now.plus(CLOCKS_DIFFER)]
+            .map(|at| self.scenario.keys[key].sequence_at(at));
+        before == after && oracle.judges(key) && !oracle.is_reset_lost(key, &self.nodes, &self.origin)
     }
 
     /// Whether a node denies the next request of a key without asking anybody.

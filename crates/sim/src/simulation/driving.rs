@@ -257,7 +257,7 @@ impl Simulation {
         let waiting: u64 = waiting.filter(|limit| limit.key == key).map(|limit| limit.cost).sum();
         let now = self.origin_now();
         let oracle = self.auditor.oracle_mut();
-        let unspent = oracle.granted_and_unspent(key, &self.origin, now);
+        let unspent = oracle.granted_and_unspent(key, &self.nodes, &self.origin, now);
         oracle.set_limit(key, limit, waiting + unspent, now);
     }
 
@@ -338,9 +338,10 @@ impl Simulation {
     /// Steers a node's clock. A step is noted: what the node has counted is carried over it.
     fn steer(&mut self, node: usize, how: impl FnOnce(&mut SimulatedNode)) {
         let step_before = self.nodes[node].moment(self.now).step;
+        let before = self.auditor.oracle().views(&self.nodes[node]);
         how(&mut self.nodes[node]);
         if self.nodes[node].moment(self.now).step != step_before {
-            self.auditor.oracle_mut().note_clock_step(&self.nodes[node]);
+            self.auditor.oracle_mut().note_clock_step(&before);
         }
     }
 

@@ -10,6 +10,9 @@ use tidegate_core::Nanos;
 /// A network that is well takes no longer, one way.
 const CALM_WITHIN: Nanos = Nanos::from_millis(1);
 
+/// A node counts as alive for so long after its last heartbeat, and a recovery waits for it.
+const COUNTS_AS_ALIVE: Nanos = Nanos::from_millis(1_500);
+
 impl Simulation {
     pub(super) fn go_wrong(&mut self, fault: Fault) {
         if self.is_calm {
@@ -134,8 +137,12 @@ impl Simulation {
 
     /// The store lost something.
     fn record_loss(&mut self) {
+        self.losses += 1;
         let now = self.origin_now();
-        self.auditor.store_lost_data(&self.nodes, &self.origin, now);
+        let waits_until = self.now.plus(COUNTS_AS_ALIVE);
+        let standing_still = self.nodes.iter().filter(|node| node.paused_until > waits_until);
+        let standing_still = standing_still.map(|node| node.id).collect();
+        self.auditor.store_lost_data(&self.nodes, &self.origin, &standing_still, now);
     }
 
     fn start(&mut self, node: usize) {

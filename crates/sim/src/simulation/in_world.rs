@@ -95,6 +95,14 @@ impl Simulation {
         regional.map(|(_, counts)| counts.regional()).max().unwrap_or(0)
     }
 
+    /// The most that any living node knows of what the other regions counted in a cell.
+    pub(crate) fn known_of_others(&self, cell: &CellId) -> u64 {
+        let views = self.nodes.iter().filter(|node| node.is_up).map(|node| node.view(cell.key));
+        let counts = views.flat_map(|view| view.cells().collect::<Vec<_>>());
+        let world = counts.filter(|(sequence, _)| *sequence == cell.sequence);
+        world.map(|(_, counts)| counts.world).max().unwrap_or(0)
+    }
+
     /// The index of a key.
     pub(crate) fn index_of(&self, key: KeyId) -> Option<usize> {
         self.scenario.keys.iter().position(|plan| plan.id() == key)

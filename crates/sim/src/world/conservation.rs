@@ -91,8 +91,11 @@ impl WorldSimulation {
         let limit = plan.size();
         let used = (counted.total + counted.world).saturating_sub(limit / 20);
         let unpublished = CellUsage { limit, used, total: counted.total, published };
-        let earlier = self.regions[region].cell_at_store(&cell_of(plan, before(cell.sequence)));
-        let is_alone = counted.world + earlier.world == 0 && published + earlier.published > 0;
+        let earlier_cell = cell_of(plan, before(cell.sequence));
+        let earlier = self.regions[region].cell_at_store(&earlier_cell);
+        // Nodes know of the others what their last syncs said.
+        let of_others = [cell, &earlier_cell].map(|cell| self.regions[region].known_of_others(cell));
+        let is_alone = of_others == [0, 0] && published + earlier.published > 0;
         let regions = spenders(self.sharing_regions(), plan.class == Class::Abuse, is_alone);
         if is_due(WorldPolicy::Headroom, &unpublished, regions) {
             return Err(format!("it counted {}, and its row is {published}", counted.total));

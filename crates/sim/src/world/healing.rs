@@ -46,8 +46,9 @@ impl WorldSimulation {
                 // By what it can know: it looks again when the others have used a fortieth more, and so do they.
                 let used = (total + all_rows - published).saturating_sub(limit / 20);
                 let unpublished = CellUsage { limit, used, total, published };
-                let regions =
-                    spenders(self.sharing_regions(), plan.class == Class::Abuse, all_rows == published);
+                // Nodes know of the others what their last syncs said.
+                let is_alone = region.known_of_others(&cell) == 0;
+                let regions = spenders(self.sharing_regions(), plan.class == Class::Abuse, is_alone);
                 if is_due(WorldPolicy::Headroom, &unpublished, regions) {
                     problems.push(format!(
                         "region {index} should have published {unpublished:?} of {name} in {cell:?}"
