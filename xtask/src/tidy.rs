@@ -1,9 +1,10 @@
 //! Rules about the tree itself, checked in seconds: arrows between crates, purity of the core, paths in
-//! documents, files that say what they are.
+//! documents, files that say what they are, names that mean one thing.
 //!
 //! In the spirit of TigerBeetle's tidy test: what can be checked by a program isn't left to reviewers.
 
 mod pages;
+mod type_names;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,7 @@ pub(crate) fn run() -> Result<(), String> {
     check_documents(&root, &files, &mut problems);
     check_invariants(&root, &files, &mut problems);
     pages::check(&root, &files, &mut problems);
+    type_names::check(&root, &files, &mut problems);
     check_tree(&root, &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }

@@ -5,13 +5,13 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::routing::get;
 use std::time::Duration;
-use tidegate_client::{Client, Limit, LimitLayer, OnFailure};
+use tidegate_client::{CheckRequest, Client, LimitLayer, OnFailure};
 
 /// The limit that a request is charged to. With `None`, a request passes without being checked.
-fn limit_of(request: &Request<Body>) -> Option<Limit> {
+fn limit_of(request: &Request<Body>) -> Option<CheckRequest> {
     // For a demonstration only: any caller can send this header. Use a name that you have authenticated.
     let user = request.headers().get("x-user").map_or(&b"anonymous"[..], |user| user.as_bytes());
-    Some(Limit::new("api").attribute("user", String::from_utf8_lossy(user)))
+    Some(CheckRequest::new("api").attribute("user", String::from_utf8_lossy(user)))
 }
 
 #[tokio::main(flavor = "current_thread")]

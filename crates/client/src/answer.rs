@@ -3,19 +3,20 @@
 use serde::Deserialize;
 use std::time::Duration;
 
+/// The response to a check: whether the request may pass, and the state of each limit.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Answer {
+pub struct CheckResponse {
     pub allowed: bool,
     /// Every limit that was looked at.
     #[serde(default)]
-    pub limits: Vec<LimitAnswer>,
+    pub limits: Vec<LimitStatus>,
     #[serde(skip)]
-    pub source: Source,
+    pub source: ResponseSource,
 }
 
-/// Who decided.
+/// Names who decided a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Source {
+pub enum ResponseSource {
     /// A node, or the limiter in this process.
     #[default]
     Limiter,
@@ -23,8 +24,9 @@ pub enum Source {
     Failure,
 }
 
+/// The state of one limit after a check.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct LimitAnswer {
+pub struct LimitStatus {
     /// The rule's; empty for a limit that was given in the request.
     pub name: String,
     pub identifier: String,
@@ -40,9 +42,9 @@ pub struct LimitAnswer {
     pub shadow: bool,
 }
 
-impl Answer {
+impl CheckResponse {
     pub(crate) fn of_failure(allowed: bool) -> Self {
-        Answer { allowed, limits: Vec::new(), source: Source::Failure }
+        CheckResponse { allowed, limits: Vec::new(), source: ResponseSource::Failure }
     }
 
     /// After how long the request would pass if nobody else came; `None` when it was allowed, or when no wait
@@ -56,12 +58,12 @@ impl Answer {
     }
 
     /// The limit that denied the request, or that has least left.
-    pub fn strictest(&self) -> Option<&LimitAnswer> {
+    pub fn strictest(&self) -> Option<&LimitStatus> {
         let told = self.limits.iter().filter(|limit| !limit.shadow && limit.limit.is_some());
         told.min_by_key(|limit| (limit.allowed, limit.remaining))
     }
 
-    fn denying(&self) -> impl Iterator<Item = &LimitAnswer> {
+    fn denying(&self) -> impl Iterator<Item = &LimitStatus> {
         self.limits.iter().filter(|limit| !limit.shadow && !limit.allowed)
     }
 }

@@ -3,7 +3,7 @@
 //! Connections that are idle are kept, so a check is one write and one read. A connection that failed or was too
 //! late is never used again: its answer may still come, and would be taken for another's.
 
-use crate::answer::Answer;
+use crate::answer::CheckResponse;
 use crate::endpoint::Endpoint;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -145,7 +145,7 @@ impl Client {
         namespace: &str,
         attributes: &[(&str, &str)],
         cost: u64,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<CheckResponse, ClientError> {
         let attributes: serde_json::Map<_, _> =
             attributes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         self.ask("/v1/check", &json!({ "namespace": namespace, "attributes": attributes, "cost": cost }))
@@ -159,7 +159,7 @@ impl Client {
         identifier: &str,
         (limit, period): (u64, Duration),
         cost: u64,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<CheckResponse, ClientError> {
         let duration_ms = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
         let body = json!({
             "namespace": namespace, "identifier": identifier, "limit": limit, "duration_ms": duration_ms,
@@ -168,7 +168,7 @@ impl Client {
         self.ask("/v1/limit", &body).await
     }
 
-    async fn ask(&self, path: &str, body: &serde_json::Value) -> Result<Answer, ClientError> {
+    async fn ask(&self, path: &str, body: &serde_json::Value) -> Result<CheckResponse, ClientError> {
         let body = Bytes::from(body.to_string());
         let asked = tokio::time::timeout(self.deadline, self.exchange(path, body));
         match asked.await.unwrap_or(Err(Failure::Unreachable)) {
@@ -177,11 +177,11 @@ impl Client {
                 self.report_refusal(&error);
                 Err(error)
             }
-            Err(Failure::Unreachable) => Ok(Answer::of_failure(self.on_failure == OnFailure::Allow)),
+            Err(Failure::Unreachable) => Ok(CheckResponse::of_failure(self.on_failure == OnFailure::Allow)),
         }
     }
 
-    async fn exchange(&self, path: &str, body: Bytes) -> Result<Answer, Failure> {
+    async fn exchange(&self, path: &str, body: Bytes) -> Result<CheckResponse, Failure> {
         let mut connection = self.connection().await?;
         let mut request = Request::builder()
             .method(Method::POST)
@@ -197,7 +197,7 @@ impl Client {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|_| Failure::Unreachable)?.to_bytes();
-        self.keep(connection);
+        self.return_idle(connection);
         if status.is_client_error() {
             let message = String::from_utf8_lossy(&body).trim().to_owned();
             return Err(Failure::Refused(ClientError { status: status.as_u16(), message }));
@@ -222,7 +222,7 @@ impl Client {
         Ok(sender)
     }
 
-    fn keep(&self, connection: SendRequest<Full<Bytes>>) {
+    fn return_idle(&self, connection: SendRequest<Full<Bytes>>) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX {
             idle.push(connection);

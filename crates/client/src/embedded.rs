@@ -1,14 +1,14 @@
 //! The whole limiter in this process: the same rules and the same decisions as a node's, without a socket.
 
-use crate::answer::{Answer, LimitAnswer, Source};
+use crate::answer::{CheckResponse, LimitStatus, ResponseSource};
 use crate::client::ClientError;
-use crate::layer::{Limit, Limiter};
+use crate::layer::{CheckRequest, Limiter};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use tidegate_core::{Cost, Decision, FleetSecret, Nanos, Role, Verdict};
 use tidegate_node::clock::Clock;
 use tidegate_node::driver::run_upkeep;
-use tidegate_node::{Engine, EngineOptions, Origin, Purpose, Request, Said, Subject};
+use tidegate_node::{Engine, EngineOptions, LimitOutcome, LimitSource, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, RuleSet, Source as RulesSource, identifier_text};
 use tokio::sync::oneshot;
 
@@ -51,7 +51,7 @@ impl Embedded {
         namespace: &str,
         attributes: &[(&str, &str)],
         cost: u64,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<CheckResponse, ClientError> {
         let refused = |message: String| ClientError { status: 400, message };
         let cost = Cost::new(cost).map_err(|error| refused(error.to_string()))?;
         let attributes = Attributes(attributes);
@@ -62,24 +62,28 @@ impl Embedded {
         let decided =
             self.engine.decide(&rules, &request, now).map_err(|error| refused(error.to_string()))?;
         // Alone in this process, it has nobody to ask.
-        let Some(answer) = decided.answer() else { return Ok(Answer::of_failure(true)) };
+        let Some(answer) = decided.answer() else { return Ok(CheckResponse::of_failure(true)) };
         let limits = answer.limits.iter().map(|limit| {
-            let (name, identifier) = match limit.origin {
-                Origin::Rule(rule) => (rule.name.to_string(), identifier_text(rule, attributes)),
-                Origin::Given { .. } => Default::default(),
+            let (name, identifier) = match limit.source {
+                LimitSource::Rule(rule) => (rule.name.to_string(), identifier_text(rule, attributes)),
+                LimitSource::Given { .. } => Default::default(),
             };
             let shadow = limit.role == Role::Shadow;
-            let told = LimitAnswer { name, identifier, allowed: limit.is_allowed(), shadow, ..UNLIMITED };
-            match limit.said {
-                Said::Decided(decision) => with_numbers(told, &decision),
-                Said::Unlimited | Said::Missing { .. } => told,
+            let told = LimitStatus { name, identifier, allowed: limit.is_allowed(), shadow, ..UNLIMITED };
+            match limit.outcome {
+                LimitOutcome::Decided(decision) => with_numbers(told, &decision),
+                LimitOutcome::Unlimited | LimitOutcome::Missing { .. } => told,
             }
         });
-        Ok(Answer { allowed: answer.allowed, limits: limits.collect(), source: Source::Limiter })
+        Ok(CheckResponse {
+            allowed: answer.allowed,
+            limits: limits.collect(),
+            source: ResponseSource::Limiter,
+        })
     }
 }
 
-const UNLIMITED: LimitAnswer = LimitAnswer {
+const UNLIMITED: LimitStatus = LimitStatus {
     name: String::new(),
     identifier: String::new(),
     limit: None,
@@ -90,12 +94,12 @@ const UNLIMITED: LimitAnswer = LimitAnswer {
     shadow: false,
 };
 
-fn with_numbers(told: LimitAnswer, decision: &Decision) -> LimitAnswer {
+fn with_numbers(told: LimitStatus, decision: &Decision) -> LimitStatus {
     let retry_after_ms = match decision.verdict {
         Verdict::Admit => Some(0),
         Verdict::Deny { retry_after } => retry_after.map(Nanos::as_millis_ceil),
     };
-    LimitAnswer {
+    LimitStatus {
         limit: Some(decision.limit),
         remaining: Some(decision.remaining),
         reset_ms: Some(decision.reset.as_millis_ceil()),
@@ -105,7 +109,7 @@ fn with_numbers(told: LimitAnswer, decision: &Decision) -> LimitAnswer {
 }
 
 impl Limiter for Embedded {
-    async fn ask(&self, limit: &Limit) -> Result<Answer, ClientError> {
+    async fn ask(&self, limit: &CheckRequest) -> Result<CheckResponse, ClientError> {
         let attributes: Vec<(&str, &str)> =
             limit.attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
         self.check(&limit.namespace, &attributes, limit.cost)

@@ -5,7 +5,7 @@
 //! over-long header, would be unlimited. A refused token is the operator's mistake and not the caller's, so
 //! [`OnFailure`] decides then, as when the node can't be reached.
 
-use crate::answer::Answer;
+use crate::answer::CheckResponse;
 use crate::client::{Client, ClientError, OnFailure};
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -19,18 +19,18 @@ use tower_service::Service;
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
-/// Whom a request is charged to.
+/// A check to be made: the namespace, the attributes that name the caller, and the cost.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub struct CheckRequest {
     pub namespace: String,
     pub attributes: Vec<(&'static str, String)>,
     pub cost: u64,
 }
 
-impl Limit {
+impl CheckRequest {
     /// One unit of the rules of a namespace.
     pub fn new(namespace: impl Into<String>) -> Self {
-        Limit { namespace: namespace.into(), attributes: Vec::new(), cost: 1 }
+        CheckRequest { namespace: namespace.into(), attributes: Vec::new(), cost: 1 }
     }
 
     #[must_use]
@@ -43,7 +43,7 @@ impl Limit {
 /// Something that can be asked about a request.
 pub trait Limiter: Send + Sync + 'static {
     /// An error means that the question was wrong.
-    fn ask(&self, limit: &Limit) -> impl Future<Output = Result<Answer, ClientError>> + Send;
+    fn ask(&self, limit: &CheckRequest) -> impl Future<Output = Result<CheckResponse, ClientError>> + Send;
 
     /// Returns whether a request passes when the limiter refuses the token.
     fn when_refused(&self) -> OnFailure {
@@ -52,7 +52,7 @@ pub trait Limiter: Send + Sync + 'static {
 }
 
 impl Limiter for Client {
-    async fn ask(&self, limit: &Limit) -> Result<Answer, ClientError> {
+    async fn ask(&self, limit: &CheckRequest) -> Result<CheckResponse, ClientError> {
         let attributes: Vec<(&str, &str)> =
             limit.attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
         self.check(&limit.namespace, &attributes, limit.cost).await
@@ -107,7 +107,7 @@ impl<L, F: Clone, S: Clone> Clone for LimitService<L, F, S> {
 impl<L, F, S, Sent, Received> Service<Request<Sent>> for LimitService<L, F, S>
 where
     L: Limiter,
-    F: Fn(&Request<Sent>) -> Option<Limit>,
+    F: Fn(&Request<Sent>) -> Option<CheckRequest>,
     S: Service<Request<Sent>, Response = Response<Received>> + Clone + Send + 'static,
     S::Future: Send,
     Sent: Send + 'static,
@@ -131,7 +131,7 @@ where
             let Some(limit) = limit else { return inner.call(request).await };
             let answer = limiter.ask(&limit).await.unwrap_or_else(|error| {
                 let allows = error.is_about_token() && limiter.when_refused() == OnFailure::Allow;
-                Answer::of_failure(allows)
+                CheckResponse::of_failure(allows)
             });
             let mut response = if answer.allowed {
                 inner.call(request).await?
@@ -146,7 +146,7 @@ where
     }
 }
 
-fn add_headers(headers: &mut HeaderMap, answer: &Answer) {
+fn add_headers(headers: &mut HeaderMap, answer: &CheckResponse) {
     if let Some(strictest) = answer.strictest() {
         headers.insert(LIMIT, HeaderValue::from(strictest.limit.unwrap_or(0)));
         headers.insert(REMAINING, HeaderValue::from(strictest.remaining.unwrap_or(0)));

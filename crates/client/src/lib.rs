@@ -27,11 +27,11 @@ mod redis_protocol;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use answer::{Answer, LimitAnswer, Source};
+pub use answer::{CheckResponse, LimitStatus, ResponseSource};
 pub use client::{Client, ClientError, OnFailure};
 #[cfg(feature = "embedded")]
 pub use embedded::{Embedded, RulesError};
-pub use layer::{Limit, LimitLayer, LimitService, Limiter};
-pub use redis_protocol::{RedisClient, Throttled};
+pub use layer::{CheckRequest, LimitLayer, LimitService, Limiter};
+pub use redis_protocol::{RedisClient, ThrottleReply};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};

@@ -18,7 +18,7 @@ const REPLY_BYTES_MAX: usize = 256;
 
 /// What redis-cell says about a request, and whether it was said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Throttled {
+pub struct ThrottleReply {
     pub allowed: bool,
     pub limit: u64,
     pub remaining: u64,
@@ -105,7 +105,7 @@ impl RedisClient {
         max_burst: u64,
         (count, period_s): (u64, u64),
         quantity: u64,
-    ) -> Result<Throttled, String> {
+    ) -> Result<ThrottleReply, String> {
         let mut command = String::with_capacity(128 + key.len());
         let numbers = [max_burst, count, period_s, quantity].map(|number| number.to_string());
         // Writing to a string doesn't fail.
@@ -119,8 +119,8 @@ impl RedisClient {
         }
     }
 
-    fn failed(&self) -> Throttled {
-        Throttled {
+    fn failed(&self) -> ThrottleReply {
+        ThrottleReply {
             allowed: self.on_failure == OnFailure::Allow,
             limit: 0,
             remaining: 0,
@@ -131,7 +131,7 @@ impl RedisClient {
     }
 
     async fn exchange(&self, command: &[u8]) -> io::Result<String> {
-        let mut stream = match self.kept().await {
+        let mut stream = match self.idle_stream().await {
             Some(stream) => stream,
             None => match self.connect().await? {
                 Ok(stream) => stream,
@@ -147,7 +147,7 @@ impl RedisClient {
         Ok(reply)
     }
 
-    async fn kept(&self) -> Option<Stream> {
+    async fn idle_stream(&self) -> Option<Stream> {
         loop {
             let Idle(mut stream) = self.idle.lock().pop()?;
             if is_silent(&mut stream).await {
@@ -195,7 +195,7 @@ fn is_whole(reply: &[u8]) -> bool {
 }
 
 /// `None` for what isn't an answer of redis-cell's kind.
-fn parse(reply: &str) -> Option<Result<Throttled, String>> {
+fn parse(reply: &str) -> Option<Result<ThrottleReply, String>> {
     if let Some(error) = reply.strip_prefix('-') {
         return Some(Err(error.trim_end().to_owned()));
     }
@@ -204,7 +204,7 @@ fn parse(reply: &str) -> Option<Result<Throttled, String>> {
     let [limited, limit, remaining, retry_s, reset_s] =
         [number()?, number()?, number()?, number()?, number()?];
     let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-    Some(Ok(Throttled {
+    Some(Ok(ThrottleReply {
         allowed: limited == 0,
         limit: unsigned(limit),
         remaining: unsigned(remaining),

@@ -7,7 +7,9 @@ use http::{Request, StatusCode};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_client::{Client, Embedded, Limit, LimitLayer, OnFailure, RedisClient, Source, Tls};
+use tidegate_client::{
+    CheckRequest, Client, Embedded, LimitLayer, OnFailure, RedisClient, ResponseSource, Tls,
+};
 use tidegate_core::FleetSecret;
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
@@ -67,7 +69,7 @@ async fn a_node_answers_over_tcp_and_over_a_unix_socket() {
     for (_node, client) in [tcp().await, unix("answers")] {
         for (allowed, remaining) in [(true, 1), (true, 0), (false, 0)] {
             let answer = client.check("api", &[("user", "42")], 1).await.unwrap();
-            assert_eq!((answer.allowed, answer.source), (allowed, Source::Limiter));
+            assert_eq!((answer.allowed, answer.source), (allowed, ResponseSource::Limiter));
             let limit = answer.strictest().unwrap();
             assert_eq!((limit.name.as_str(), limit.remaining), ("per-user", Some(remaining)));
             assert_eq!(answer.retry_after().is_some(), !allowed);
@@ -129,7 +131,7 @@ async fn a_node_that_speaks_tls_is_known_by_its_certificate() {
         key: write("k.pem", &issued.key),
         client_ca: Some(write("ca.pem", authority.pem())),
     };
-    let tls = Arc::new(tidegate_server::Tls::new(Certificates::read(&files).unwrap()));
+    let tls = Arc::new(tidegate_server::ServerTls::new(Certificates::read(&files).unwrap()));
     std::fs::remove_dir_all(&directory).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -141,12 +143,12 @@ async fn a_node_that_speaks_tls_is_known_by_its_certificate() {
     let shown = known.clone().presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap();
     for _ in 0..2 {
         let answer = client(&shown).check("api", &[("user", "42")], 1).await.unwrap();
-        assert_eq!((answer.allowed, answer.source), (true, Source::Limiter));
+        assert_eq!((answer.allowed, answer.source), (true, ResponseSource::Limiter));
     }
     let wrong = Tls::trusting(stranger.pem().as_bytes()).unwrap();
     for tls in [known, wrong.presenting(mine.certificate.as_bytes(), mine.key.as_bytes()).unwrap()] {
         let answer = client(&tls).check("api", &[("user", "42")], 1).await.unwrap();
-        assert_eq!((answer.allowed, answer.source), (false, Source::Failure));
+        assert_eq!((answer.allowed, answer.source), (false, ResponseSource::Failure));
     }
     assert!(Tls::trusting(b"").is_err() && Client::tls("nowhere", &shown).is_err());
 }
@@ -161,7 +163,7 @@ async fn without_a_node_the_answer_is_what_was_chosen_for_that() {
         for (chosen, allowed) in [(OnFailure::Allow, true), (OnFailure::Deny, false)] {
             let client = Client::tcp(address.clone()).deadline(Duration::from_millis(20)).on_failure(chosen);
             let answer = client.check("api", &[("user", "42")], 1).await.unwrap();
-            assert_eq!((answer.allowed, answer.source), (allowed, Source::Failure), "{address}");
+            assert_eq!((answer.allowed, answer.source), (allowed, ResponseSource::Failure), "{address}");
         }
     }
 }
@@ -169,7 +171,7 @@ async fn without_a_node_the_answer_is_what_was_chosen_for_that() {
 fn app<L: tidegate_client::Limiter>(limiter: L) -> Router {
     let limit_of = |request: &Request<Body>| {
         let user = request.headers().get("x-user")?.to_str().ok()?;
-        Some(Limit::new("api").attribute("user", user))
+        Some(CheckRequest::new("api").attribute("user", user))
     };
     Router::new().route("/", get(async || "hello")).layer(LimitLayer::new(limiter, limit_of))
 }

@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 /// How often is reconciled. A survey reads the same rows for rules of every class, so all get what `abuse` needs.
 const PASS_EVERY: Duration = Duration::from_secs(1);
 /// A leader that is killed is replaced within this and a pass.
-const LEAD_FOR: Nanos = Nanos::from_secs(3);
+const LEADER_LEASE_TTL: Nanos = Nanos::from_secs(3);
 /// Rows that nobody needs are deleted with every so many passes.
 const DELETE_EVERY: u64 = 5;
 
@@ -40,12 +40,12 @@ pub struct LeaderCounters {
     dropped: AtomicU64,
     slices: AtomicU64,
     unacknowledged: AtomicU64,
-    turned_away: AtomicU64,
+    rejected: AtomicU64,
 }
 
 impl LeaderCounters {
     /// What only ever grows.
-    pub fn named(&self) -> [(&'static str, u64); 5] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 5] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("reconciliations", get(&self.passes)),
@@ -63,7 +63,7 @@ impl LeaderCounters {
             ("reconciler_term", get(&self.term)),
             ("slices_of_all_regions", get(&self.slices)),
             ("slices_unacknowledged", get(&self.unacknowledged)),
-            ("slices_keys_turned_away", get(&self.turned_away)),
+            ("slices_keys_turned_away", get(&self.rejected)),
         ]
     }
 
@@ -77,11 +77,11 @@ impl LeaderCounters {
         add(&self.dropped, figures.dropped);
         self.slices.store(figures.slices, Ordering::Relaxed);
         self.unacknowledged.store(figures.unacknowledged, Ordering::Relaxed);
-        self.turned_away.store(figures.turned_away, Ordering::Relaxed);
+        self.rejected.store(figures.rejected, Ordering::Relaxed);
     }
 
     fn follows(&self) {
-        for gauge in [&self.term, &self.slices, &self.unacknowledged, &self.turned_away] {
+        for gauge in [&self.term, &self.slices, &self.unacknowledged, &self.rejected] {
             gauge.store(0, Ordering::Relaxed);
         }
     }
@@ -124,7 +124,7 @@ impl Leader {
 
     /// Leads, if it may, and reconciles once.
     async fn pass(&self, pass: u64, may_grant: impl Fn(&Survey) -> bool) -> Result<(), WorldError> {
-        let Some(term) = self.world.lead(RECONCILER, self.holder, LEAD_FOR).await? else {
+        let Some(term) = self.world.lead(RECONCILER, self.holder, LEADER_LEASE_TTL).await? else {
             self.counters.follows();
             return Ok(());
         };

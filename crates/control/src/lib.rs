@@ -14,4 +14,4 @@ pub mod stream;
 
 pub use leader::{Leader, LeaderCounters};
 pub use publisher::Publisher;
-pub use reconcile::{Figures, Flaw, Reconciled, Reconciler};
+pub use reconcile::{Figures, Flaw, ReconcileResult, Reconciler};

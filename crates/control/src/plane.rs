@@ -9,33 +9,35 @@ mod items;
 pub mod json;
 mod meaning;
 mod prune;
+mod push_writer;
 mod recent;
 mod rollback;
+mod rule_state;
 mod share;
-mod standing;
-mod worker;
 mod written;
 
 pub(crate) use items::change_of as read_item;
-pub use items::{Changed, owner};
+pub use items::{RecordedChange, owner};
 pub use meaning::{Line, Sign, override_words};
 pub use prune::Retention;
-pub use recent::Logged;
-pub use standing::Standing;
-pub use worker::Worker;
-pub use written::{WRITTEN_OVERRIDES_MAX, Written, WrittenOverrides};
+pub use push_writer::PushWriter;
+pub use recent::EncodedDelta;
+pub use rule_state::RuleState;
+pub use written::{ExportedRules, WRITTEN_OVERRIDES_MAX, WrittenOverrides};
 
 use arc_swap::ArcSwap;
 use draft::{Draft, Overlay};
 use parking_lot::Mutex;
+use push_writer::QueuedWrite;
 use recent::Recent;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, Pushed, RuleChange, RuleErrors, Source};
-use tidegate_world::{HistoryPage, Item, ItemId, ItemsPage, RuleLog, Subject, Summary, WorldError};
+use tidegate_rules::{Delta, DocumentName, Mode, OverrideName, PushedRules, RuleChange, RuleErrors, Source};
+use tidegate_world::{
+    HistoryPage, RuleItem, RuleItemId, RuleItemsPage, RuleLog, RuleLogSubject, Summary, WorldError,
+};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
-use worker::Queued;
 
 /// The most changes of one push.
 pub const CHANGES_MAX: usize = 100_000;
@@ -44,20 +46,20 @@ const QUEUE_MAX: usize = 4096;
 /// Deltas that a subscriber may lag behind before it has to ask for them.
 const BROADCAST_MAX: usize = 4096;
 /// How long a push waits to be written.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a version of another process's may take to be heard of.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows of a page of history.
 pub const HISTORY_ROWS_MAX: usize = 1000;
 
-/// What somebody wants changed.
+/// A change that a push makes to the rules.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum PushChange {
     /// What rules files say, in the place of what is there.
     Files {
-        pushed: Pushed,
+        pushed: PushedRules,
         replace: Replace,
-        overrides: Keep,
+        overrides: OverrideRetention,
     },
     /// One override, written as an entry of `overrides`.
     SetOverride {
@@ -66,7 +68,7 @@ pub enum Ask {
     },
     RemoveOverride {
         document: DocumentName,
-        who: Who,
+        target: OverrideTarget,
     },
     FleetMode(Mode),
     /// A caller starts afresh.
@@ -90,25 +92,25 @@ pub enum Replace {
     All,
 }
 
-/// What becomes of the overrides of a namespace that is replaced.
+/// What happens to the overrides of a namespace that a push replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum OverrideRetention {
     /// Removes overrides that the files don't list.
     Pruned,
     /// They stay; those of the files are set.
     Kept,
 }
 
-/// Whose override: by attributes, or by the parts of its name, for rules that aren't there any more.
+/// The override that a push removes: by its attributes, or by its name if its rule no longer exists.
 #[derive(Clone, Debug)]
-pub enum Who {
+pub enum OverrideTarget {
     Entry(Source),
     Name(OverrideName),
 }
 
 #[derive(Clone, Debug)]
 pub struct Push {
-    pub ask: Ask,
+    pub change: PushChange,
     /// Only if the rules are at this version.
     pub if_version: Option<u64>,
     pub author: String,
@@ -117,12 +119,12 @@ pub struct Push {
     pub tenant: Option<Arc<str>>,
 }
 
-/// What came of a push, or would.
+/// The result of a push, or of its preview.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct PushOutcome {
     /// That the rules have now; of a preview, that they have without it.
     pub version: u64,
-    pub changes: Vec<Changed>,
+    pub changes: Vec<RecordedChange>,
     /// What that means.
     pub lines: Vec<Line>,
 }
@@ -170,18 +172,18 @@ impl PlaneError {
     }
 }
 
-/// A version, read.
+/// One version of the rules, decoded from the log.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RuleVersion {
     pub summary: Summary,
     pub changed: Delta,
     pub replaced: Delta,
 }
 
-impl Entry {
-    fn read(entry: tidegate_world::Entry) -> Result<Self, PlaneError> {
+impl RuleVersion {
+    fn read(entry: tidegate_world::RuleLogEntry) -> Result<Self, PlaneError> {
         let (changed, replaced) = (items::decode(&entry.changed)?, items::decode(&entry.replaced)?);
-        Ok(Entry { summary: entry.summary, changed, replaced })
+        Ok(RuleVersion { summary: entry.summary, changed, replaced })
     }
 
     /// Whether some of its details are gone: it can neither be undone nor applied to older rules.
@@ -193,9 +195,9 @@ impl Entry {
 #[derive(Debug)]
 pub struct ControlPlane {
     log: Arc<dyn RuleLog>,
-    standing: ArcSwap<Standing>,
-    queue: mpsc::Sender<Queued>,
-    sent: broadcast::Sender<Arc<Logged>>,
+    rules: ArcSwap<RuleState>,
+    queue: mpsc::Sender<QueuedWrite>,
+    sent: broadcast::Sender<Arc<EncodedDelta>>,
     head: watch::Sender<u64>,
     recent: Mutex<Recent>,
     /// Why the rules aren't what the store has, while that is so.
@@ -205,16 +207,16 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Answers nothing before the worker runs and has reached the store.
-    pub fn new(log: Arc<dyn RuleLog>) -> (Arc<Self>, Worker) {
+    pub fn new(log: Arc<dyn RuleLog>) -> (Arc<Self>, PushWriter) {
         Self::with_retention(log, Retention::default())
     }
 
     /// The same, with another bound of each tenant's history.
-    pub fn with_retention(log: Arc<dyn RuleLog>, retention: Retention) -> (Arc<Self>, Worker) {
+    pub fn with_retention(log: Arc<dyn RuleLog>, retention: Retention) -> (Arc<Self>, PushWriter) {
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
         let plane = Arc::new(ControlPlane {
             log,
-            standing: ArcSwap::default(),
+            rules: ArcSwap::default(),
             queue,
             sent: broadcast::Sender::new(BROADCAST_MAX),
             head: watch::Sender::new(0),
@@ -222,12 +224,12 @@ impl ControlPlane {
             problem: Mutex::new(Some("the store hasn't answered yet".to_owned())),
             retention,
         });
-        (plane.clone(), Worker::new(plane, queued))
+        (plane.clone(), PushWriter::new(plane, queued))
     }
 
-    /// The rules as they stand here.
-    pub fn standing(&self) -> Arc<Standing> {
-        self.standing.load_full()
+    /// Returns the rules in force here.
+    pub fn rules(&self) -> Arc<RuleState> {
+        self.rules.load_full()
     }
 
     /// Why they may be older than what the store has.
@@ -242,61 +244,61 @@ impl ControlPlane {
 
     /// Every delta from now on, in order. Who lags behind asks [`ControlPlane::recent_after`] or
     /// [`ControlPlane::entries_after`].
-    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Logged>> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<EncodedDelta>> {
         self.sent.subscribe()
     }
 
     /// The deltas that follow a version up to the present, from memory; `None` when that goes too far back.
-    pub fn recent_after(&self, version: u64) -> Option<Vec<Arc<Logged>>> {
-        self.recent.lock().after(version, self.standing().version)
+    pub fn recent_after(&self, version: u64) -> Option<Vec<Arc<EncodedDelta>>> {
+        self.recent.lock().after(version, self.rules().version)
     }
 
     /// A page of the entries that follow a version, from the store.
-    pub async fn entries_after(&self, version: u64) -> Result<Vec<Entry>, PlaneError> {
-        self.log.entries(version).await?.into_iter().map(Entry::read).collect()
+    pub async fn entries_after(&self, version: u64) -> Result<Vec<RuleVersion>, PlaneError> {
+        self.log.entries(version).await?.into_iter().map(RuleVersion::read).collect()
     }
 
-    /// Has a change written, and says what came of it.
-    pub async fn push(&self, push: Push) -> Result<Outcome, PlaneError> {
+    /// Queues a change, and returns its outcome when it is written.
+    pub async fn push(&self, push: Push) -> Result<PushOutcome, PlaneError> {
         self.ready()?;
-        self.queued(|reply| Queued::Push { push: Box::new(push), reply }).await
+        self.queued(|reply| QueuedWrite::Push { push: Box::new(push), reply }).await
     }
 
     /// Writes versions as they once were into a store that ends right before them. Says the head.
     pub async fn restore(&self, entries: Vec<json::EntryJson>) -> Result<u64, PlaneError> {
         self.ready()?;
-        self.queued(|reply| Queued::Restore { entries, reply }).await
+        self.queued(|reply| QueuedWrite::Restore { entries, reply }).await
     }
 
     async fn queued<T>(
         &self,
-        queued: impl FnOnce(oneshot::Sender<Result<T, PlaneError>>) -> Queued,
+        queued: impl FnOnce(oneshot::Sender<Result<T, PlaneError>>) -> QueuedWrite,
     ) -> Result<T, PlaneError> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(queued(reply)).map_err(|_| PlaneError::Busy)?;
-        match tokio::time::timeout(WRITTEN_WITHIN, answer).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) | Err(_) => Err(PlaneError::Busy),
         }
     }
 
     /// What a push would change, and whether it could be made now. Nothing is written.
-    pub async fn preview(&self, push: &Push) -> Result<Outcome, PlaneError> {
+    pub async fn preview(&self, push: &Push) -> Result<PushOutcome, PlaneError> {
         self.ready()?;
         // Who was told of a version by another process knows it before this one does.
         if let Some(before) = push.if_version.and_then(|version| version.checked_sub(1)) {
-            self.wait_beyond(before, HEARD_WITHIN).await;
+            self.wait_beyond(before, NOTIFY_TIMEOUT).await;
         }
-        let before = self.standing();
+        let before = self.rules();
         let draft = Draft::of(&*self.log, &before, &Overlay::default(), push).await?;
         let lines = draft.lines(&*self.log, &before).await?;
-        Ok(Outcome { version: before.version, changes: draft.changes, lines })
+        Ok(PushOutcome { version: before.version, changes: draft.changes, lines })
     }
 
     /// Whether the rules were ever read.
     pub fn ready(&self) -> Result<(), PlaneError> {
         match &*self.problem.lock() {
-            Some(problem) if self.standing().version == 0 => Err(PlaneError::NotReady(problem.clone())),
+            Some(problem) if self.rules().version == 0 => Err(PlaneError::NotReady(problem.clone())),
             _ => Ok(()),
         }
     }
@@ -310,7 +312,7 @@ impl ControlPlane {
         rows_max: usize,
     ) -> Result<Vec<Summary>, PlaneError> {
         let of_tenant = tenant.map(items::tenant_subject);
-        let subject: Option<Subject> = namespace.map(items::namespace_subject).or(of_tenant);
+        let subject: Option<RuleLogSubject> = namespace.map(items::namespace_subject).or(of_tenant);
         let rows_max = rows_max.clamp(1, HISTORY_ROWS_MAX);
         Ok(self.log.history(HistoryPage { subject, before, rows_max }).await?)
     }
@@ -335,35 +337,38 @@ impl ControlPlane {
         Ok(found)
     }
 
-    pub async fn entry(&self, version: u64) -> Result<Entry, PlaneError> {
+    pub async fn entry(&self, version: u64) -> Result<RuleVersion, PlaneError> {
         let entry = self.log.entry(version).await?;
-        entry.map_or_else(|| Err(PlaneError::Unknown(format!("version {version}"))), Entry::read)
+        entry.map_or_else(|| Err(PlaneError::Unknown(format!("version {version}"))), RuleVersion::read)
     }
 
     /// A page of the overrides of a namespace, and where the next begins.
     pub async fn overrides(
         &self,
         document: &DocumentName,
-        after: Option<ItemId>,
-    ) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
-        self.items(ItemsPage { place: Some(items::overrides_of(document)), after }).await
+        after: Option<RuleItemId>,
+    ) -> Result<(Vec<RuleChange>, Option<RuleItemId>), PlaneError> {
+        self.items(RuleItemsPage { place: Some(items::overrides_of(document)), after }).await
     }
 
     /// A page of everything, each as the change that makes it, and where the next begins.
     pub async fn everything(
         &self,
-        after: Option<ItemId>,
-    ) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
-        self.items(ItemsPage { place: None, after }).await
+        after: Option<RuleItemId>,
+    ) -> Result<(Vec<RuleChange>, Option<RuleItemId>), PlaneError> {
+        self.items(RuleItemsPage { place: None, after }).await
     }
 
     /// The same as the store has it, for who has another thread to read it on ([`read_item`]), and its own to ask for
     /// the next page meanwhile.
-    pub(crate) async fn everything_unread(&self, after: Option<ItemId>) -> Result<Vec<Item>, PlaneError> {
-        Ok(self.log.items(ItemsPage { place: None, after }).await?)
+    pub(crate) async fn everything_unread(
+        &self,
+        after: Option<RuleItemId>,
+    ) -> Result<Vec<RuleItem>, PlaneError> {
+        Ok(self.log.items(RuleItemsPage { place: None, after }).await?)
     }
 
-    async fn items(&self, page: ItemsPage) -> Result<(Vec<RuleChange>, Option<ItemId>), PlaneError> {
+    async fn items(&self, page: RuleItemsPage) -> Result<(Vec<RuleChange>, Option<RuleItemId>), PlaneError> {
         let items = self.log.items(page).await?;
         let next = items.last().map(|item| item.id);
         let changes: Result<Vec<RuleChange>, PlaneError> = items.iter().map(items::change_of).collect();
@@ -382,6 +387,6 @@ impl ControlPlane {
         let past = versions.wait_for(|head| *head > version);
         // Whichever it is: the head is asked again.
         let _ = tokio::time::timeout(wait, past).await;
-        self.standing().version
+        self.rules().version
     }
 }

@@ -5,7 +5,7 @@
 
 /// What is wrong with bytes that should be a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed(pub &'static str);
+pub struct ProtobufError(pub &'static str);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value<'b> {
@@ -18,10 +18,10 @@ pub enum Value<'b> {
 
 impl<'b> Value<'b> {
     /// Of a field that may be a text of another type by mistake: then there is none.
-    pub fn text(self) -> Result<Option<&'b str>, Malformed> {
+    pub fn text(self) -> Result<Option<&'b str>, ProtobufError> {
         match self {
             Value::Bytes(bytes) => {
-                std::str::from_utf8(bytes).map(Some).map_err(|_| Malformed("a text is not valid UTF-8"))
+                std::str::from_utf8(bytes).map(Some).map_err(|_| ProtobufError("a text is not valid UTF-8"))
             }
             Value::Number(_) | Value::Fixed => Ok(None),
         }
@@ -38,14 +38,14 @@ impl<'b> Reader<'b> {
 
     /// The next field's number and value; `None` at the end.
     #[inline]
-    pub fn field(&mut self) -> Result<Option<(u64, Value<'b>)>, Malformed> {
+    pub fn field(&mut self) -> Result<Option<(u64, Value<'b>)>, ProtobufError> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let number = tag >> 3;
         if number == 0 || number >= 1 << 29 {
-            return Err(Malformed("a field's number is out of range"));
+            return Err(ProtobufError("a field's number is out of range"));
         }
         let value = match tag & 7 {
             0 => Value::Number(self.varint()?),
@@ -55,13 +55,13 @@ impl<'b> Reader<'b> {
                 Value::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
-            _ => return Err(Malformed("a field is of a type that proto3 doesn't have")),
+            _ => return Err(ProtobufError("a field is of a type that proto3 doesn't have")),
         };
         Ok(Some((number, value)))
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    fn varint(&mut self) -> Result<u64, ProtobufError> {
         let mut number = 0;
         for (index, byte) in self.0.iter().enumerate().take(10) {
             let bits = u64::from(byte & 0x7f);
@@ -74,11 +74,11 @@ impl<'b> Reader<'b> {
                 return Ok(number);
             }
         }
-        Err(Malformed("a number is cut off or too long"))
+        Err(ProtobufError("a number is cut off or too long"))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'b [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("a field is cut off"))?;
+    fn take(&mut self, length: usize) -> Result<&'b [u8], ProtobufError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(ProtobufError("a field is cut off"))?;
         self.0 = rest;
         Ok(taken)
     }

@@ -4,23 +4,23 @@
 //! far away. While a file is built, the log goes on: what was changed meanwhile is applied after it, and as changes say
 //! how things are, and not by how much they differ, it doesn't matter which of them the file has already.
 
-use crate::plane::{ControlPlane, Entry, PlaneError, read_item};
-use crate::stream::{Feed, Kept, PastReset, TOLD_FOR, TOLD_MAX};
+use crate::plane::{ControlPlane, PlaneError, RuleVersion, read_item};
+use crate::stream::{Feed, PastReset, RESET_BROADCAST_MAX, RESET_BROADCAST_TTL, StoredRules};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_rules::{Delta, LookupSeed, RuleChange, RuleFilesError, SnapshotWriter, WriteError};
-use tidegate_world::Item;
+use tidegate_world::RuleItem;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 /// Who is further behind than this has it quicker from a file.
 const REPLAYED_MAX: u64 = 200_000;
 /// How often it is looked whether there is something to do, but for changes, which are taken at once.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Files and disk are looked after once in so many looks.
-const LOOKS_PER_TEND: u64 = 10;
+const POLLS_PER_MAINTENANCE: u64 = 10;
 /// Pages that wait to be written to a file.
 const PAGES_MAX: usize = 4;
 
@@ -28,7 +28,7 @@ const PAGES_MAX: usize = 4;
 #[derive(Debug)]
 pub struct Publisher {
     plane: Arc<ControlPlane>,
-    kept: Kept,
+    stored: StoredRules,
     feed: Arc<Feed>,
     /// By the wall clock, when the feed's clock began.
     began_at: Nanos,
@@ -51,15 +51,15 @@ enum PublishError {
 
 impl Publisher {
     /// `now`: by the wall clock.
-    pub fn new(plane: Arc<ControlPlane>, kept: Kept, feed: Arc<Feed>, now: Nanos) -> Self {
+    pub fn new(plane: Arc<ControlPlane>, stored: StoredRules, feed: Arc<Feed>, now: Nanos) -> Self {
         let began_at = now.minus(feed.clock().now());
-        Publisher { plane, kept, feed, began_at, resets_known: 0, is_ill: false }
+        Publisher { plane, stored, feed, began_at, resets_known: 0, is_ill: false }
     }
 
     /// Until the future is dropped.
     pub async fn run(mut self) {
         let mut versions = self.plane.versions();
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        let mut ticks = tokio::time::interval(POLL_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_begun = false;
         for look in 0_u64.. {
@@ -73,16 +73,16 @@ impl Publisher {
             }
             let published = if is_begun { self.catch_up().await } else { self.begin().await };
             is_begun |= published.is_ok();
-            self.told(published);
-            if look.is_multiple_of(LOOKS_PER_TEND)
-                && let Some(snapshot) = self.kept.tend(self.feed.takes_want_of_file())
+            self.record_publish(published);
+            if look.is_multiple_of(POLLS_PER_MAINTENANCE)
+                && let Some(snapshot) = self.stored.tend(self.feed.takes_snapshot_request())
             {
                 self.feed.offer(snapshot);
             }
         }
     }
 
-    fn told(&mut self, published: Result<(), PublishError>) {
+    fn record_publish(&mut self, published: Result<(), PublishError>) {
         match published {
             Ok(()) => {
                 if std::mem::replace(&mut self.is_ill, false) {
@@ -100,8 +100,8 @@ impl Publisher {
 
     /// Serves what the files have, if that can be gone on from, or builds a file.
     async fn begin(&mut self) -> Result<(), PublishError> {
-        let (head, version) = (self.plane.standing().version, self.kept.version());
-        let is_usable = self.kept.snapshot().is_some()
+        let (head, version) = (self.plane.rules().version, self.stored.version());
+        let is_usable = self.stored.snapshot().is_some()
             && version <= head
             && head - version <= REPLAYED_MAX
             && self.has_same_past(version).await?;
@@ -109,17 +109,17 @@ impl Publisher {
             self.build(head).await?;
         }
         self.recall_resets(head).await?;
-        if let Some(snapshot) = self.kept.snapshot() {
+        if let Some(snapshot) = self.stored.snapshot() {
             self.feed.offer(Arc::clone(snapshot));
         }
-        let published = self.kept.each_change(|version, delta| self.feed.publish(version, delta.into()));
+        let published = self.stored.each_change(|version, delta| self.feed.publish(version, delta.into()));
         published.map_err(|error| PublishError::Other(error.to_string()))?;
         self.catch_up().await
     }
 
     /// Whether the store's log has, where the files end, what the files have there: it may be another store's.
     async fn has_same_past(&self, version: u64) -> Result<bool, PublishError> {
-        let Some(delta) = self.kept.last_change()? else { return Ok(true) };
+        let Some(delta) = self.stored.last_change()? else { return Ok(true) };
         let entry = self.plane.entry(version).await?;
         Ok(entry.changed.encode().is_ok_and(|bytes| bytes == delta))
     }
@@ -127,9 +127,11 @@ impl Publisher {
     /// What was reset lately: changes that are read again, of the store or of a file, don't say when they were made.
     async fn recall_resets(&mut self, head: u64) -> Result<(), PublishError> {
         let now = self.began_at.plus(self.feed.clock().now());
-        for (at, delta) in self.plane.resets_since(now.minus(TOLD_FOR), TOLD_MAX).await? {
+        for (at, delta) in
+            self.plane.resets_since(now.minus(RESET_BROADCAST_TTL), RESET_BROADCAST_MAX).await?
+        {
             if let Some(reset) = PastReset::of(&delta, now.minus(at)) {
-                self.feed.hear_of_reset(reset, self.feed.clock().now());
+                self.feed.receive_reset(reset, self.feed.clock().now());
             }
         }
         self.resets_known = head;
@@ -139,7 +141,7 @@ impl Publisher {
     async fn catch_up(&mut self) -> Result<(), PublishError> {
         loop {
             let version = self.feed.head();
-            if version >= self.plane.standing().version {
+            if version >= self.plane.rules().version {
                 return Ok(());
             }
             let mut resets = Vec::new();
@@ -151,10 +153,10 @@ impl Publisher {
                 }
                 None => {
                     let entries = self.plane.entries_after(version).await?;
-                    if entries.iter().any(Entry::is_pruned) {
+                    if entries.iter().any(RuleVersion::is_pruned) {
                         // Too far behind for the log.
-                        self.build(self.plane.standing().version).await?;
-                        if let Some(snapshot) = self.kept.snapshot() {
+                        self.build(self.plane.rules().version).await?;
+                        if let Some(snapshot) = self.stored.snapshot() {
                             self.feed.offer(Arc::clone(snapshot));
                         }
                         continue;
@@ -177,16 +179,16 @@ impl Publisher {
             }
             let known = self.resets_known;
             for reset in resets.into_iter().filter(|reset| reset.version > known) {
-                self.feed.hear_of_reset(reset, self.feed.clock().now());
+                self.feed.receive_reset(reset, self.feed.clock().now());
             }
-            self.kept.append(&changes);
+            self.stored.append(&changes);
         }
     }
 
     /// A file of everything that the store has, as of `head` at least.
     async fn build(&mut self, head: u64) -> Result<(), PublishError> {
         tracing::info!(version = head, "building a rules file from the store");
-        let path = self.kept.path_for_new(head);
+        let path = self.stored.path_for_new(head);
         let (pages, received) = mpsc::channel(PAGES_MAX);
         let writing = tokio::task::spawn_blocking({
             let path = path.clone();
@@ -206,13 +208,13 @@ impl Publisher {
         let written = writing.await;
         written
             .map_err(|_| PublishError::Other("the thread that writes a rules file panicked".to_owned()))??;
-        self.kept.install_file(&path)?;
+        self.stored.install_file(&path)?;
         Ok(())
     }
 }
 
 /// Reads what the store has, and writes the file: while this does, the next page comes.
-fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<Item>>) -> Result<(), PublishError> {
+fn write(path: &Path, version: u64, mut pages: mpsc::Receiver<Vec<RuleItem>>) -> Result<(), PublishError> {
     let mut writer = SnapshotWriter::new(path, version, LookupSeed::random())?;
     while let Some(items) = pages.blocking_recv() {
         for item in &items {

@@ -5,11 +5,11 @@
 //! be in force when, and nothing is renewed or raised but into what is left beside that. `docs/world-internals.md`
 //! has the clocks.
 
-mod crowd;
 mod flaw;
 mod holding;
 mod key;
 mod membership;
+mod oversubscription;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,7 @@ use key::Key;
 use std::collections::BTreeMap;
 use tidegate_core::KeyId;
 use tidegate_origin::QUOTA_KEYS_MAX;
-use tidegate_world::{Granted, Survey};
+use tidegate_world::{SliceGrants, Survey};
 
 /// What a pass did, for operators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,13 +34,13 @@ pub struct Figures {
     /// Slices that their regions haven't acknowledged.
     pub unacknowledged: u64,
     /// Keys that stay with the even split because others ask for more, and there is room for so many only.
-    pub turned_away: u64,
+    pub rejected: u64,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reconciled {
+pub struct ReconcileResult {
     /// `None` when there is nothing to write.
-    pub granted: Option<Granted>,
+    pub granted: Option<SliceGrants>,
     pub figures: Figures,
 }
 
@@ -56,7 +56,7 @@ impl Reconciler {
     }
 
     /// One pass.
-    pub fn reconcile(&self, survey: &Survey) -> Reconciled {
+    pub fn reconcile(&self, survey: &Survey) -> ReconcileResult {
         match self.flaw {
             Flaw::None => pass(survey),
             flaw => flaw.pass(survey),
@@ -64,9 +64,9 @@ impl Reconciler {
     }
 }
 
-fn pass(survey: &Survey) -> Reconciled {
+fn pass(survey: &Survey) -> ReconcileResult {
     let mut figures = Figures::default();
-    let mut granted = Granted { revision: survey.revision, ..Granted::default() };
+    let mut granted = SliceGrants { revision: survey.revision, ..SliceGrants::default() };
     let mut keys: BTreeMap<KeyId, Key<'_>> = BTreeMap::new();
     for (owner, demand) in &survey.demands {
         keys.entry(demand.key).or_default().demands.push((*owner, demand));
@@ -74,7 +74,7 @@ fn pass(survey: &Survey) -> Reconciled {
     for held in &survey.slices {
         keys.entry(held.row.key).or_default().slices.push(held);
     }
-    let turned_away = crowd::turned_away(&keys, QUOTA_KEYS_MAX);
+    let turned_away = oversubscription::rejected(&keys, QUOTA_KEYS_MAX);
     let mut room = membership::Room { for_waiting: true, for_larger_parts: true };
     for (id, key) in &keys {
         let is_turned_away = turned_away.contains(id);
@@ -82,5 +82,5 @@ fn pass(survey: &Survey) -> Reconciled {
     }
     granted.membership = membership::next(survey, room);
     let writes = granted.membership.is_some() || !granted.slices.is_empty() || !granted.dropped.is_empty();
-    Reconciled { granted: writes.then_some(granted), figures }
+    ReconcileResult { granted: writes.then_some(granted), figures }
 }

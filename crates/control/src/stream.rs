@@ -10,8 +10,6 @@ mod endpoint;
 mod feed;
 mod follower;
 mod frame;
-mod keeper;
-mod kept;
 mod link;
 mod message;
 mod nodes;
@@ -19,25 +17,28 @@ mod questions;
 mod recent;
 mod relay;
 mod resets;
+mod rule_store;
 mod status;
 mod steady;
+mod stored_rules;
 
-pub use driver::{Answering, FollowOptions, FollowView, follow};
+pub use driver::{FollowOptions, FollowView, QuestionHandler, follow};
 pub use endpoint::{Duplex, Endpoint, EndpointError, Endpoints, Stream, Trust};
 pub use feed::{Feed, FeedCounters, Subscriber};
 pub use follower::{Action, Follower, Identity};
 pub use frame::{FrameError, framed, take_first};
-pub use keeper::{Applied, Keeper, Standing};
-pub use kept::{Kept, KeptError};
 pub use message::{
-    AnswerPart, Asker, Down, Health, Hello, Kind, MESSAGE_BYTES_MAX, NodeReport, PAYLOAD_BYTES_MAX, PROTOCOL,
-    Payload, Protocol, Question, QuestionId, Role, SnapshotId, Up, Welcome,
+    AnswerPart, Asker, FollowerHealth, FollowerMessage, FollowerRole, Hello, MESSAGE_BYTES_MAX, NodeReport,
+    PAYLOAD_BYTES_MAX, PROTOCOL, Payload, PayloadKind, Protocol, Question, QuestionId, ServerMessage,
+    SnapshotId, Welcome,
 };
-pub use questions::{ANSWER_BYTES_MAX, Answer, Answers, TooManyQuestions};
+pub use questions::{ANSWER_BYTES_MAX, Answers, NodeAnswer, TooManyQuestions};
 pub use relay::Relay;
-pub use resets::{PastReset, TOLD_FOR, TOLD_MAX};
-pub use status::{Following, Staleness, Status};
+pub use resets::{PastReset, RESET_BROADCAST_MAX, RESET_BROADCAST_TTL};
+pub use rule_store::{ApplyResult, RuleStore, RulesStatus};
+pub use status::{FollowedServer, Staleness, Status};
 pub use steady::Steady;
+pub use stored_rules::{StoredRules, StoredRulesError};
 
 use tidegate_core::Nanos;
 

@@ -48,7 +48,7 @@ pub enum Undecided {
 pub type Reasons = SmallVec<[Option<AskReason>; ITEMS_INLINE]>;
 
 /// The shards of a request with their indices, locked in ascending order.
-struct Locked<'a, S>(ArrayVec<(usize, MutexGuard<'a, Shard<S>>), ITEMS_MAX>);
+struct LockedShards<'a, S>(ArrayVec<(usize, MutexGuard<'a, Shard<S>>), ITEMS_MAX>);
 
 /// A request half decided: what to put back if it is denied, and what to put in if it isn't.
 struct Draft<S> {
@@ -82,16 +82,16 @@ impl<S: State> Table<S> {
         moment: Moment,
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
-        self.decide_all_suspecting(items, None, moment, decisions)
+        self.decide_all_predicting(items, None, moment, decisions)
     }
 
-    /// The same, where one item is likely to deny: it is looked at first, and when it does deny, the others are
-    /// looked at for their answers only, instead of being charged and put back. Answers are the same either way.
+    /// Decides like [`Table::decide_all`], and evaluates the item first that is predicted to deny. If it does, the others
+    /// are only evaluated for their answers, instead of being charged and rolled back. The answers are the same.
     #[inline]
-    pub fn decide_all_suspecting(
+    pub fn decide_all_predicting(
         &self,
         items: &[Item],
-        suspect: Option<usize>,
+        predicted: Option<usize>,
         moment: Moment,
         decisions: &mut Decisions,
     ) -> Result<Outcome, Undecided> {
@@ -105,9 +105,9 @@ impl<S: State> Table<S> {
         if decisions.len() != items.len() {
             decisions.resize(items.len(), Decision::NONE);
         }
-        let mut locked = Locked(ArrayVec::new());
+        let mut locked = LockedShards(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
-        let denying = suspect.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
+        let denying = predicted.filter(|suspect| self.denies(items, *suspect, moment, &mut locked));
         let mut uncertain = SmallVec::<[usize; 2]>::new();
         let outcome = if let Some(denying) = denying {
             decisions.fill(Decision::NONE);
@@ -144,7 +144,7 @@ impl<S: State> Table<S> {
 
     /// Why the items of a request that must ask have to.
     pub fn reasons(&self, items: &[Item], moment: Moment) -> Reasons {
-        let mut locked = Locked(ArrayVec::new());
+        let mut locked = LockedShards(ArrayVec::new());
         let mut draft = Draft { undo: ArrayVec::new(), fresh: Vec::new(), must_ask: false };
         let mut reasons = Reasons::from_elem(None, items.len());
         self.lock_and_draft(items, moment, &mut locked, &mut draft, |index, _, reason| {
@@ -161,11 +161,11 @@ impl<S: State> Table<S> {
     fn denies<'a>(
         &'a self,
         items: &[Item],
-        suspect: usize,
+        predicted: usize,
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
     ) -> bool {
-        let Some(item) = items.get(suspect) else { return false };
+        let Some(item) = items.get(predicted) else { return false };
         if item.role != Role::Enforced || item.charge == Charge::Always {
             return false;
         }
@@ -197,7 +197,7 @@ impl<S: State> Table<S> {
         &'a self,
         items: &[Item],
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
         draft: &mut Draft<S>,
         mut decided: impl FnMut(usize, Decision, Option<AskReason>),
     ) {
@@ -251,7 +251,7 @@ impl<S: State> Table<S> {
         items: &[Item],
         shard_index: usize,
         moment: Moment,
-        locked: &mut Locked<'a, S>,
+        locked: &mut LockedShards<'a, S>,
     ) {
         locked.0.push((shard_index, self.shard(shard_index).lock()));
         if !self.fits(items.len()) {
@@ -262,7 +262,7 @@ impl<S: State> Table<S> {
     /// Makes room for the items that have no entry yet. Moves no entry of a shard in which something was drafted.
     #[cold]
     #[inline(never)]
-    fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut Locked<'_, S>) {
+    fn make_room_for(&self, items: &[Item], moment: Moment, locked: &mut LockedShards<'_, S>) {
         let is_missing = |item: &Item| {
             let of = self.shard_index(item.key);
             locked.0.iter().any(|(index, shard)| *index == of && shard.find(item.key).is_err())
@@ -283,7 +283,7 @@ impl<S: State> Table<S> {
         &self,
         items: &[Item],
         moment: Moment,
-        locked: &mut Locked<'_, S>,
+        locked: &mut LockedShards<'_, S>,
         draft: &mut Draft<S>,
         decisions: &mut Decisions,
     ) {
@@ -325,7 +325,7 @@ impl<S: State> Table<S> {
         &self,
         items: &[Item],
         draft: &mut Draft<S>,
-        locked: &mut Locked<'_, S>,
+        locked: &mut LockedShards<'_, S>,
     ) -> Result<(), Undecided> {
         if let Some(index) = self.first_without_room(items, draft) {
             locked.put_back(draft);
@@ -369,7 +369,7 @@ impl<S: State> Table<S> {
 
     /// Queues what the request charged. Before the places of its entries move.
     #[inline]
-    fn announce_all(&self, draft: &Draft<S>, locked: &Locked<'_, S>) {
+    fn announce_all(&self, draft: &Draft<S>, locked: &LockedShards<'_, S>) {
         if !S::SHARED {
             return;
         }
@@ -404,7 +404,7 @@ impl<S: State> Draft<S> {
     }
 }
 
-impl<S: State> Locked<'_, S> {
+impl<S: State> LockedShards<'_, S> {
     /// Which of them the shard `index` is.
     fn position(&self, index: usize) -> usize {
         self.0.partition_point(|(other, _)| *other < index)

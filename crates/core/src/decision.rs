@@ -33,9 +33,9 @@ impl Decision {
     }
 }
 
-/// What a check does to the count that it looks at.
+/// What a check does to the count that it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settle {
+pub enum ChargeMode {
     /// Charge the cost if it passes.
     IfAdmitted,
     /// Charge the cost whether it passes or not: post-paid, may overdraw.
@@ -44,12 +44,12 @@ pub enum Settle {
     Never,
 }
 
-impl Settle {
+impl ChargeMode {
     pub(crate) const fn charges(self, admitted: bool) -> bool {
         match self {
-            Settle::IfAdmitted => admitted,
-            Settle::Always => true,
-            Settle::Never => false,
+            ChargeMode::IfAdmitted => admitted,
+            ChargeMode::Always => true,
+            ChargeMode::Never => false,
         }
     }
 }

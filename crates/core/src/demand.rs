@@ -46,7 +46,7 @@ impl Average {
         if length == Nanos::ZERO {
             return;
         }
-        let kept = u128::from(kept(length, half_life));
+        let kept = u128::from(retained(length, half_life));
         let recent =
             u128::from(self.pending) * 1_000 * u128::from(Nanos::PER_SECOND) / u128::from(length.get());
         let recent = recent.min(u128::from(u64::MAX));
@@ -67,7 +67,7 @@ impl Average {
 }
 
 /// How much of an average is left after `length`: `2^(−length / half_life)`, in parts of [`ONE`].
-fn kept(length: Nanos, half_life: Nanos) -> u64 {
+fn retained(length: Nanos, half_life: Nanos) -> u64 {
     let halvings = (u128::from(length.get()) << BITS) / u128::from(half_life.get().max(1));
     let whole = halvings >> BITS;
     if whole >= 32 {
@@ -89,7 +89,7 @@ mod tests {
     const HALF_LIFE: Nanos = Nanos::from_secs(2);
 
     fn after(millis: u64) -> f64 {
-        kept(Nanos::from_millis(millis), HALF_LIFE) as f64 / ONE as f64
+        retained(Nanos::from_millis(millis), HALF_LIFE) as f64 / ONE as f64
     }
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
             let exact = 2_f64.powf(-(millis as f64) / 2_000.0);
             assert!((after(millis) - exact).abs() < 2e-5, "{millis} ms: {} for {exact}", after(millis));
         }
-        assert_eq!(kept(Nanos::MAX, HALF_LIFE), 0);
-        assert_eq!(kept(Nanos::from_secs(1), Nanos::ZERO), 0);
+        assert_eq!(retained(Nanos::MAX, HALF_LIFE), 0);
+        assert_eq!(retained(Nanos::from_secs(1), Nanos::ZERO), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! grants, which count at once and come back as prepaid when nobody waits for them any more.
 
 use crate::counts::CellReply;
-use crate::gcra_sync::{Busy, GcraSync, interval_times};
+use crate::gcra_sync::{BusyPeriod, GcraSync, interval_times};
 use crate::identity::KeyId;
 use crate::origin_cell::PublishedCell;
 use crate::time::{Nanos, Sequence};
@@ -15,16 +15,16 @@ use std::num::NonZeroU32;
 
 /// The most asks that one exchange carries for one key; what waits beyond them joins the next.
 pub const ASKS_MAX: usize = 1000;
-/// How long a reservation lasts by the origin's time, unless it is settled before.
-pub const RESERVED_FOR: Nanos = Nanos::from_millis(250);
+/// How long a hold lasts by the origin's time, unless it is confirmed or released before.
+pub const HOLD_TTL: Nanos = Nanos::from_millis(250);
 /// How much of its refill a saturated key may give out in advance.
 pub const DRAW_AHEAD: Nanos = Nanos::from_millis(10);
 /// How long a lease is meant to last: a hot key's node asks its region ten times a second.
-pub const LEASED_FOR: Nanos = Nanos::from_millis(100);
+pub const KEY_LEASE_TTL: Nanos = Nanos::from_millis(100);
 
-/// A reservation of one request, the same at every key that it reserves. Unique among the live nodes.
+/// Identifies the hold of one request, the same at every key. Unique among the live nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ReservationId(pub u64);
+pub struct HoldId(pub u64);
 
 /// What a node sends about one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,9 +33,9 @@ pub struct KeySync {
     /// How often the key was reset, as far as the node knows. The store keeps the highest that it heard of.
     pub epoch: u16,
     pub counts: CountSync,
-    pub wants: Wants,
-    /// Reservations of this node that are over: confirmed (their cost is in the component now) or released.
-    pub settled: SmallVec<[ReservationId; 2]>,
+    pub request: GrantRequest,
+    /// Holds of this node that are over: confirmed (their cost is in the component now) or released.
+    pub ended_holds: SmallVec<[HoldId; 2]>,
 }
 
 impl KeySync {
@@ -50,7 +50,7 @@ impl KeySync {
                 ..window
             }),
             CountSync::Gcra { sync, burst } => CountSync::Gcra {
-                sync: GcraSync { cumulative: 0, acked: 0, sent: 0, busy: Busy::default(), ..sync },
+                sync: GcraSync { cumulative: 0, acked: 0, sent: 0, busy: BusyPeriod::default(), ..sync },
                 burst,
             },
         };
@@ -80,25 +80,25 @@ impl KeySync {
     }
 }
 
-/// What a node wants from the key beside publishing and reading.
+/// What a node requests from the key, beside publishing and reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wants {
+pub struct GrantRequest {
     /// Costs to grant, in order, each if it fits. A granted one counts for everybody at once.
     pub asks: SmallVec<[u64; 4]>,
     /// Draw up to [`DRAW_AHEAD`] of refill beside the asks: the key is saturated and busy.
     pub draw: bool,
     /// Draw ahead for a key that is hot, beside the asks and of what they leave.
-    pub lease: Option<LeaseWish>,
-    /// Hold the asks' costs back for this reservation instead of granting them: one request's, all of them.
-    pub reserve: Option<ReservationId>,
+    pub lease: Option<LeaseRequest>,
+    /// Holds the costs of the asks under this id instead of granting them: those of one request, all or none.
+    pub hold: Option<HoldId>,
     /// Only read the counts: a node that has published nothing doesn't become an owner by this.
     pub peek: bool,
 }
 
-impl Wants {
+impl GrantRequest {
     /// The most that may be granted by asks and a lease. What is drawn ahead of the refill isn't in it.
     pub fn most_granted(&self) -> u64 {
-        if self.reserve.is_some() {
+        if self.hold.is_some() {
             return 0;
         }
         let leased = self.lease.map_or(0, |lease| lease.most);
@@ -106,15 +106,15 @@ impl Wants {
     }
 }
 
-/// How much a node would draw ahead: so many units, and no more than one part of what is left of the limit.
+/// A request to draw units ahead: at most `most`, and at most one of `parts` of what is left of the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeaseWish {
+pub struct LeaseRequest {
     pub most: u64,
     /// Nodes that share what is left.
     pub parts: NonZeroU32,
 }
 
-impl LeaseWish {
+impl LeaseRequest {
     /// What is drawn where so much is left.
     pub fn of(self, left: u64) -> u64 {
         self.most.min(left / u64::from(self.parts.get()))
@@ -194,7 +194,7 @@ pub enum CountReply {
         owners: u32,
     },
     Gcra {
-        busy: Busy,
+        busy: BusyPeriod,
         /// The node's cumulative cost, grants included.
         stored: u64,
         owners: u32,
@@ -210,7 +210,8 @@ mod tests {
 
     fn overshoot(counts: CountSync, reply: CountReply) -> Option<u64> {
         let key = KeyId::from_hash(1);
-        let sync = KeySync { key, epoch: 1, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let sync =
+            KeySync { key, epoch: 1, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
         let granted = SmallVec::new();
         let reply = KeyReply {
             epoch: 1,
@@ -248,14 +249,14 @@ mod tests {
 
     #[test]
     fn a_lease_is_no_more_than_was_wished_for_and_than_a_part_of_what_is_left() {
-        let of = |most, left| LeaseWish { most, parts: NonZeroU32::new(3).unwrap() }.of(left);
+        let of = |most, left| LeaseRequest { most, parts: NonZeroU32::new(3).unwrap() }.of(left);
         assert_eq!([of(10, 100), of(10, 30), of(10, 29), of(10, 2), of(0, 100)], [10, 10, 9, 0, 0]);
     }
 
     #[test]
     fn a_rate_overshoots_by_what_is_owed_beyond_its_burst() {
         let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
-        let busy = |millis| Busy { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
+        let busy = |millis| BusyPeriod { tat: NOW.plus(Nanos::from_millis(millis)), since: NOW };
         let sync = GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: NOW, busy: busy(0), rate };
         let owed = |burst, millis| {
             let reply = CountReply::Gcra { busy: busy(millis), stored: 0, owners: 1 };

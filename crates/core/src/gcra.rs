@@ -8,7 +8,7 @@
 //! Ranges: numerator < 2^55, denominator ≤ 2^53, cost and burst ≤ 2^53, instants < 2^64. So a backlog is
 //! below 2^117 ticks and a cost below 2^108: sums and comparisons in 128 bits never overflow.
 
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::limit::{Burst, Cost, Rate};
 use crate::time::Nanos;
 
@@ -75,13 +75,20 @@ impl Tat {
 
 /// Decides one check. `tat` is in ticks of `rate`.
 #[inline]
-pub fn decide(tat: Tat, rate: Rate, burst: Burst, cost: Cost, settle: Settle, now: Nanos) -> (Decision, Tat) {
+pub fn decide(
+    tat: Tat,
+    rate: Rate,
+    burst: Burst,
+    cost: Cost,
+    settle: ChargeMode,
+    now: Nanos,
+) -> (Decision, Tat) {
     let unit = wide(rate.interval_numerator_ns());
     let full = wide(burst.get()) * unit;
     let mut backlog = tat.backlog(rate, now);
     let mut tat = Tat { overdrawn: tat.overdrawn && backlog > full, ..tat };
     let forgiven_beyond = full + wide(FORGIVEN_BEYOND.get()) * wide(rate.interval_denominator());
-    if backlog > forgiven_beyond && settle != Settle::Always && !tat.overdrawn {
+    if backlog > forgiven_beyond && settle != ChargeMode::Always && !tat.overdrawn {
         // A lowered burst costs a caller one empty bucket, not a debt of the old size.
         backlog = full;
         tat = Tat::after(now, backlog, rate);
@@ -148,7 +155,7 @@ mod tests {
         let mut state = tat;
         for admitted in 0..=1000 {
             let (decision, next) =
-                decide(state, rate, Burst::new(burst).unwrap(), Cost::ONE, Settle::IfAdmitted, now);
+                decide(state, rate, Burst::new(burst).unwrap(), Cost::ONE, ChargeMode::IfAdmitted, now);
             if !decision.is_admitted() {
                 return (admitted, state);
             }
@@ -190,15 +197,16 @@ mod tests {
             Verdict::Deny { retry_after } => retry_after,
             Verdict::Admit => Some(Nanos::ZERO),
         };
-        let (_, overdrawn) = check(Tat::default(), 3, 5, Settle::Always);
-        assert_eq!(wait(check(overdrawn, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(6)));
-        let (_, full) = check(Tat::default(), 5, 5, Settle::IfAdmitted);
-        assert_eq!(wait(check(full, 3, 1, Settle::IfAdmitted).0), Some(Nanos::from_secs(2)));
+        let (_, overdrawn) = check(Tat::default(), 3, 5, ChargeMode::Always);
+        assert_eq!(wait(check(overdrawn, 3, 1, ChargeMode::IfAdmitted).0), Some(Nanos::from_secs(6)));
+        let (_, full) = check(Tat::default(), 5, 5, ChargeMode::IfAdmitted);
+        assert_eq!(wait(check(full, 3, 1, ChargeMode::IfAdmitted).0), Some(Nanos::from_secs(2)));
     }
 
     /// How long one unit waits in a bucket whose burst was lowered, in units.
     fn wait_after_lowering(rate: Rate, tat: Tat, burst: u64, now: Nanos) -> u64 {
-        let (decision, _) = decide(tat, rate, Burst::new(burst).unwrap(), Cost::ONE, Settle::IfAdmitted, now);
+        let (decision, _) =
+            decide(tat, rate, Burst::new(burst).unwrap(), Cost::ONE, ChargeMode::IfAdmitted, now);
         let Verdict::Deny { retry_after: Some(wait) } = decision.verdict else { panic!("{decision:?}") };
         (0..100).find(|units| after_units(rate, now, *units).whole_ceil().minus(now) >= wait).unwrap()
     }
@@ -222,8 +230,9 @@ mod tests {
     fn an_overdraft_that_was_paid_back_to_a_full_burst_is_none_any_more() {
         let slow = rate(1, Nanos::from_secs(2));
         let (start, five) = (Nanos::from_secs(50), Burst::new(5).unwrap());
-        let look = |tat, now| decide(tat, slow, five, Cost::ONE, Settle::IfAdmitted, now).1;
-        let overdrawn = decide(Tat::default(), slow, five, Cost::new(6).unwrap(), Settle::Always, start).1;
+        let look = |tat, now| decide(tat, slow, five, Cost::ONE, ChargeMode::IfAdmitted, now).1;
+        let overdrawn =
+            decide(Tat::default(), slow, five, Cost::new(6).unwrap(), ChargeMode::Always, start).1;
         let paid = start.plus(Nanos::from_secs(2));
         assert_eq!(wait_after_lowering(slow, look(overdrawn, paid), 1, paid), 1);
         let before = paid.minus(Nanos::new(1));
@@ -234,7 +243,8 @@ mod tests {
     fn a_look_leaves_the_state_as_it_was() {
         let (third, now) = (rate(3, Nanos::from_secs(1)), Nanos::from_secs(50));
         for tat in [Tat::default(), after_units(third, now, 2), after_units(third, now, 4)] {
-            let looked_at = decide(tat, third, Burst::new(3).unwrap(), Cost::PEEK, Settle::IfAdmitted, now);
+            let looked_at =
+                decide(tat, third, Burst::new(3).unwrap(), Cost::PEEK, ChargeMode::IfAdmitted, now);
             assert_eq!(looked_at.1, tat);
         }
     }
@@ -274,11 +284,18 @@ mod tests {
     fn a_debt_at_the_end_of_time_neither_wraps_nor_panics() {
         let yearly = rate(1, Nanos::from_secs(366 * 86_400));
         let huge = Cost::new(1 << 53).unwrap();
-        let (decision, tat) =
-            decide(Tat::default(), yearly, Burst::new(1).unwrap(), huge, Settle::Always, Nanos::from_secs(1));
+        let (decision, tat) = decide(
+            Tat::default(),
+            yearly,
+            Burst::new(1).unwrap(),
+            huge,
+            ChargeMode::Always,
+            Nanos::from_secs(1),
+        );
         assert!(!decision.is_admitted());
         assert_eq!(tat.whole, Nanos::MAX);
-        let again = decide(tat, yearly, Burst::new(1).unwrap(), huge, Settle::Always, Nanos::from_secs(2));
+        let again =
+            decide(tat, yearly, Burst::new(1).unwrap(), huge, ChargeMode::Always, Nanos::from_secs(2));
         assert_eq!(again.1.whole, Nanos::MAX);
     }
 }

@@ -10,32 +10,32 @@ use crate::time::Nanos;
 
 /// The arrival time, and where the busy period that it ends began. Whole nanoseconds: charges are rounded up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Busy {
+pub struct BusyPeriod {
     pub tat: Nanos,
     pub since: Nanos,
 }
 
-impl Busy {
+impl BusyPeriod {
     /// With what began at `oldest`; a busy period that was over by then is forgotten.
     fn and(self, length: Nanos, oldest: Nanos) -> Self {
         if self.tat < oldest {
-            return Busy { tat: oldest.plus(length), since: oldest };
+            return BusyPeriod { tat: oldest.plus(length), since: oldest };
         }
         let extra = length.minus(self.since.minus(oldest));
         if extra == Nanos::ZERO {
             return self;
         }
-        Busy { tat: self.tat.plus(extra), since: self.since.min(oldest) }
+        BusyPeriod { tat: self.tat.plus(extra), since: self.since.min(oldest) }
     }
 }
 
 /// What the origin keeps for one key and one node; `busy` and `before` are shared by all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OriginGcra {
-    pub busy: Busy,
+    pub busy: BusyPeriod,
     /// The busy period before this one, as far as it is known: late news of it find less idle time than there is
     /// between them and this one. Forgotten where it may be part of what a node's pair says.
-    pub before: Busy,
+    pub before: BusyPeriod,
     /// This node's cumulative cost.
     pub stored: u64,
 }
@@ -51,7 +51,7 @@ pub struct GcraSync {
     pub sent: u64,
     /// When the oldest admission was made that isn't confirmed yet.
     pub oldest: Nanos,
-    pub busy: Busy,
+    pub busy: BusyPeriod,
     pub rate: Rate,
 }
 
@@ -69,7 +69,7 @@ impl OriginGcra {
         }
         self.stored = self.stored.max(sync.cumulative);
         if sync.busy.tat > self.busy.tat || (has_lost && sync.busy.tat == self.busy.tat) {
-            (self.busy, self.before) = (sync.busy, Busy::default());
+            (self.busy, self.before) = (sync.busy, BusyPeriod::default());
         }
         assert!(self.stored >= before.stored, "INV-1: a component never shrinks");
         assert!(self.busy.tat >= before.busy.tat, "INV-1: an arrival time never goes back");
@@ -93,15 +93,15 @@ impl OriginGcra {
             // There was no idle time between.
             let extra = self.before.tat.minus(self.busy.since);
             let since = self.busy.since.min(self.before.since);
-            self.busy = Busy { tat: self.busy.tat.plus(extra), since };
-            self.before = Busy::default();
+            self.busy = BusyPeriod { tat: self.busy.tat.plus(extra), since };
+            self.before = BusyPeriod::default();
         }
     }
 
     /// The bucket is full, and a busy period begins.
     fn begin(&mut self, now: Nanos) {
         self.before = self.busy;
-        self.busy = Busy { tat: now, since: now };
+        self.busy = BusyPeriod { tat: now, since: now };
     }
 
     /// Step 4: grants `cost` if it fits, and counts it as the node's.
@@ -137,7 +137,7 @@ impl OriginGcra {
     /// A changed rate keeps what was spent: what is owed becomes as many of the new intervals as of the old.
     pub fn rescale(&mut self, from: Rate, to: Rate, now: Nanos) {
         if from != to {
-            self.before = Busy::default();
+            self.before = BusyPeriod::default();
             let tat = Tat { whole: self.busy.tat, ticks: 0, overdrawn: false };
             self.busy.tat = tat.rescaled(from, to, now).whole_ceil();
         }
@@ -179,8 +179,8 @@ impl BurstMemory {
         }
         let is_lowered = owed <= before.plus(FORGIVEN_BEYOND) && now >= self.forgiven_at.plus(full);
         if is_lowered {
-            origin.busy = Busy { tat: now.plus(full), since: origin.busy.since.min(now) };
-            origin.before = Busy::default();
+            origin.busy = BusyPeriod { tat: now.plus(full), since: origin.busy.since.min(now) };
+            origin.before = BusyPeriod::default();
             self.forgiven_at = now;
         }
         is_lowered
@@ -189,7 +189,13 @@ impl BurstMemory {
 
 /// A node adopts the origin's pair if it is ahead, plus what it admitted from `oldest` on and the origin didn't
 /// know of. That is charged as the origin will charge it: the idle time before a busy period may pay for it.
-pub fn adopt(own: Busy, reply: Busy, admitted_since: u64, oldest: Nanos, rate: Rate) -> Busy {
+pub fn adopt(
+    own: BusyPeriod,
+    reply: BusyPeriod,
+    admitted_since: u64,
+    oldest: Nanos,
+    rate: Rate,
+) -> BusyPeriod {
     let mut replied = OriginGcra { busy: reply, ..OriginGcra::default() };
     if admitted_since > 0 {
         replied.charge(interval_times(rate, admitted_since), oldest);
@@ -215,14 +221,14 @@ mod tests {
     }
 
     fn sync(cumulative: u64, acked: u64, oldest: Nanos) -> GcraSync {
-        GcraSync { cumulative, acked, sent: acked, oldest, busy: Busy::default(), rate: rate() }
+        GcraSync { cumulative, acked, sent: acked, oldest, busy: BusyPeriod::default(), rate: rate() }
     }
 
     #[test]
     fn a_lost_reply_and_a_retry_charge_once() {
         let mut origin = OriginGcra::default();
         origin.merge(&sync(5, 0, at(0)));
-        assert_eq!(origin.busy, Busy { tat: at(500), since: at(0) });
+        assert_eq!(origin.busy, BusyPeriod { tat: at(500), since: at(0) });
         origin.merge(&sync(5, 0, at(0)));
         assert_eq!(origin.busy.tat, at(500));
         origin.merge(&sync(7, 0, at(0)));
@@ -232,15 +238,16 @@ mod tests {
     #[test]
     fn a_forgetful_store_takes_the_nodes_pair_and_charges_nothing_twice() {
         let mut origin = OriginGcra::default();
-        let pair = Busy { tat: at(900), since: at(0) };
+        let pair = BusyPeriod { tat: at(900), since: at(0) };
         origin.merge(&GcraSync { busy: pair, ..sync(9, 8, at(800)) });
         assert_eq!((origin.busy, origin.stored), (pair, 9));
     }
 
     #[test]
     fn what_was_admitted_since_a_loss_is_charged_beside_what_others_restored() {
-        let pair = Busy { tat: at(900), since: at(0) };
-        let restored = OriginGcra { busy: Busy { tat: at(1_500), since: at(0) }, ..OriginGcra::default() };
+        let pair = BusyPeriod { tat: at(900), since: at(0) };
+        let restored =
+            OriginGcra { busy: BusyPeriod { tat: at(1_500), since: at(0) }, ..OriginGcra::default() };
         let mut origin = restored;
         origin.merge(&GcraSync { busy: pair, ..sync(12, 8, at(800)) });
         assert_eq!((origin.busy.tat, origin.stored), (at(1_900), 12), "4 units of 100 ms");
@@ -253,19 +260,19 @@ mod tests {
     #[test]
     fn late_news_of_older_admissions_is_paid_by_the_idle_time_between() {
         let mut origin =
-            OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
+            OriginGcra { busy: BusyPeriod { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
         origin.merge(&sync(2, 0, at(0)));
-        let paid = Busy { tat: at(1300), since: at(1000) };
+        let paid = BusyPeriod { tat: at(1300), since: at(1000) };
         assert_eq!(origin.busy, paid, "200 ms of work fit into the idle second before");
         let mut origin =
-            OriginGcra { busy: Busy { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
+            OriginGcra { busy: BusyPeriod { tat: at(1300), since: at(1000) }, ..OriginGcra::default() };
         origin.merge(&sync(15, 0, at(0)));
-        assert_eq!(origin.busy, Busy { tat: at(1800), since: at(0) });
+        assert_eq!(origin.busy, BusyPeriod { tat: at(1800), since: at(0) });
     }
 
     #[test]
     fn idle_time_pays_once() {
-        let busy = Busy { tat: at(1300), since: at(1000) };
+        let busy = BusyPeriod { tat: at(1300), since: at(1000) };
         let mut origin = OriginGcra { busy, ..OriginGcra::default() };
         let mut tats = Vec::new();
         // Three nodes tell late of 500 ms of work each, in the second before.
@@ -275,18 +282,23 @@ mod tests {
             tats.push(origin.busy.tat);
         }
         assert_eq!(tats, [at(1300), at(1300), at(1800)]);
-        let mut origin = OriginGcra { busy: Busy { tat: at(900), since: at(0) }, ..OriginGcra::default() };
+        let mut origin =
+            OriginGcra { busy: BusyPeriod { tat: at(900), since: at(0) }, ..OriginGcra::default() };
         origin.take(rate(), 3, at(1000));
         origin.stored = 0;
         origin.merge(&sync(8, 0, at(400)));
-        assert_eq!(origin.busy, Busy { tat: at(1700 + 300), since: at(0) }, "of 600 ms it was idle for 100");
+        assert_eq!(
+            origin.busy,
+            BusyPeriod { tat: at(1700 + 300), since: at(0) },
+            "of 600 ms it was idle for 100"
+        );
     }
 
     #[test]
     fn a_sync_that_brings_nothing_new_changes_nothing() {
-        let pair = Busy { tat: at(500), since: at(100) };
+        let pair = BusyPeriod { tat: at(500), since: at(100) };
         let mut origin = OriginGcra { busy: pair, stored: 4, ..OriginGcra::default() };
-        origin.merge(&GcraSync { busy: Busy { tat: at(500), since: at(200) }, ..sync(4, 4, at(900)) });
+        origin.merge(&GcraSync { busy: BusyPeriod { tat: at(500), since: at(200) }, ..sync(4, 4, at(900)) });
         assert_eq!(origin, OriginGcra { busy: pair, stored: 4, ..OriginGcra::default() });
     }
 
@@ -296,13 +308,13 @@ mod tests {
         for (next, begins) in
             [(at(400), since), (at(500), since), (at(500).plus(Nanos::new(1)), at(500).plus(Nanos::new(1)))]
         {
-            let busy = Busy { tat: at(500), since };
+            let busy = BusyPeriod { tat: at(500), since };
             let mut taken = OriginGcra { busy, ..OriginGcra::default() };
             taken.take(rate(), 1, next);
             let mut heard = OriginGcra { busy, ..OriginGcra::default() };
             heard.merge(&sync(1, 0, next));
-            let before = if begins == since { Busy::default() } else { busy };
-            let busy = Busy { tat: at(500).max(next).plus(hundred), since: begins };
+            let before = if begins == since { BusyPeriod::default() } else { busy };
+            let busy = BusyPeriod { tat: at(500).max(next).plus(hundred), since: begins };
             let expected = OriginGcra { busy, before, stored: 1 };
             assert_eq!((taken, heard), (expected, expected), "granted or heard of at {next:?}");
         }
@@ -331,8 +343,8 @@ mod tests {
     #[test]
     fn a_lowered_burst_leaves_one_empty_bucket_and_an_overdraft_stays() {
         let owing = |millis| OriginGcra {
-            busy: Busy { tat: at(millis), since: at(0) },
-            before: Busy { tat: at(1), since: at(0) },
+            busy: BusyPeriod { tat: at(millis), since: at(0) },
+            before: BusyPeriod { tat: at(1), since: at(0) },
             stored: 7,
         };
         let memory = BurstMemory { burst: 200, ..BurstMemory::default() };
@@ -367,26 +379,30 @@ mod tests {
 
     #[test]
     fn a_changed_rate_keeps_what_was_spent() {
-        let mut origin =
-            OriginGcra { busy: Busy { tat: at(500), since: at(0) }, stored: 5, ..OriginGcra::default() };
+        let mut origin = OriginGcra {
+            busy: BusyPeriod { tat: at(500), since: at(0) },
+            stored: 5,
+            ..OriginGcra::default()
+        };
         origin.rescale(rate(), Rate::new(1, Nanos::from_secs(1)).unwrap(), at(0));
-        assert_eq!(origin.busy, Busy { tat: at(5000), since: at(0) });
+        assert_eq!(origin.busy, BusyPeriod { tat: at(5000), since: at(0) });
     }
 
     #[test]
     fn a_node_adopts_a_pair_that_is_ahead_of_its_own() {
-        let own = Busy { tat: at(100), since: at(0) };
-        let reply = Busy { tat: at(150), since: at(10) };
-        assert_eq!(adopt(own, reply, 2, at(50), rate()), Busy { tat: at(350), since: at(10) });
-        assert_eq!(adopt(Busy { tat: at(900), ..own }, reply, 2, at(50), rate()).tat, at(900));
+        let own = BusyPeriod { tat: at(100), since: at(0) };
+        let reply = BusyPeriod { tat: at(150), since: at(10) };
+        assert_eq!(adopt(own, reply, 2, at(50), rate()), BusyPeriod { tat: at(350), since: at(10) });
+        assert_eq!(adopt(BusyPeriod { tat: at(900), ..own }, reply, 2, at(50), rate()).tat, at(900));
         assert_eq!(adopt(own, reply, 0, at(900), rate()), reply);
-        let level = Busy { tat: at(150), since: at(0) };
+        let level = BusyPeriod { tat: at(150), since: at(0) };
         assert_eq!(adopt(level, reply, 0, at(900), rate()), level, "a pair that is level isn't ahead");
     }
 
     #[test]
     fn what_a_node_admitted_before_the_others_began_is_partly_paid_by_the_idle_time_between() {
-        let (own, reply) = (Busy { tat: at(100), since: at(0) }, Busy { tat: at(150), since: at(50) });
-        assert_eq!(adopt(own, reply, 1, at(0), rate()), Busy { tat: at(200), since: at(0) });
+        let (own, reply) =
+            (BusyPeriod { tat: at(100), since: at(0) }, BusyPeriod { tat: at(150), since: at(50) });
+        assert_eq!(adopt(own, reply, 1, at(0), rate()), BusyPeriod { tat: at(200), since: at(0) });
     }
 }

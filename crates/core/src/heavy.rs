@@ -34,7 +34,7 @@ pub struct HeavyHitters<L> {
     heaviest: Vec<Heavy<L>>,
     heaviest_max: usize,
     /// Where a key is, by half of it.
-    places: HashMap<u64, u16, BuildHasherDefault<Half>>,
+    places: HashMap<u64, u16, BuildHasherDefault<HalfHasher>>,
     /// No count among the heaviest is lower.
     least: u32,
     random: u64,
@@ -67,7 +67,7 @@ impl<L> HeavyHitters<L> {
         }
         let count = self.count(half);
         if self.heaviest.len() < self.heaviest_max {
-            return self.keep(self.heaviest.len(), Heavy { key, count, label: label() });
+            return self.insert(self.heaviest.len(), Heavy { key, count, label: label() });
         }
         if count <= self.least {
             return None;
@@ -79,10 +79,10 @@ impl<L> HeavyHitters<L> {
         if count <= least {
             return None;
         }
-        self.keep(place, Heavy { key, count, label: label() })
+        self.insert(place, Heavy { key, count, label: label() })
     }
 
-    fn keep(&mut self, place: usize, heavy: Heavy<L>) -> Option<&mut Heavy<L>> {
+    fn insert(&mut self, place: usize, heavy: Heavy<L>) -> Option<&mut Heavy<L>> {
         self.places.insert(half(heavy.key), u16::try_from(place).ok()?);
         match self.heaviest.get_mut(place) {
             Some(before) => {
@@ -194,9 +194,9 @@ fn mixed(half: u64) -> u64 {
 
 /// What is hashed is one already.
 #[derive(Clone, Copy, Default, Debug)]
-struct Half(u64);
+struct HalfHasher(u64);
 
-impl Hasher for Half {
+impl Hasher for HalfHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);

@@ -1,7 +1,7 @@
 //! One limit of a request, as the table decides it.
 
 use crate::ask::{Accuracy, Class};
-use crate::decision::{Decision, Settle};
+use crate::decision::{ChargeMode, Decision};
 use crate::identity::KeyId;
 use crate::limit::{Cost, Spec};
 
@@ -81,18 +81,18 @@ impl Item {
     }
 
     #[inline]
-    pub(crate) const fn settle(&self) -> Settle {
+    pub(crate) const fn charge_mode(&self) -> ChargeMode {
         match self.charge {
-            Charge::IfAdmitted => Settle::IfAdmitted,
-            Charge::Always => Settle::Always,
-            Charge::Never => Settle::Never,
+            Charge::IfAdmitted => ChargeMode::IfAdmitted,
+            Charge::Always => ChargeMode::Always,
+            Charge::Never => ChargeMode::Never,
         }
     }
 
     /// Whether a decision means that the cost was counted.
     #[inline]
     pub(crate) fn charges(&self, decision: &Decision) -> bool {
-        self.cost > Cost::PEEK && self.settle().charges(decision.is_admitted())
+        self.cost > Cost::PEEK && self.charge_mode().charges(decision.is_admitted())
     }
 }
 

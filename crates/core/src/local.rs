@@ -13,10 +13,10 @@ use crate::packed::{
     window_expires, window_tag,
 };
 use crate::state::{
-    Publish, State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after,
+    PublishUrgency, State, decide_window, landing_cell, used_before_step, window_expiry, window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Period, Sequence, StepId};
-use crate::window::{COUNT_MAX, Counted};
+use crate::window::{COUNT_MAX, WindowCounts};
 
 /// | word | window | GCRA |
 /// |---|---|---|
@@ -50,18 +50,18 @@ impl LocalState {
     }
 
     #[inline]
-    fn counted(self) -> Counted {
+    fn counted(self) -> WindowCounts {
         let [current, previous, sequence, _] = self.0;
-        Counted { current, previous, sequence: Sequence(sequence) }
+        WindowCounts { current, previous, sequence: Sequence(sequence) }
     }
 
     /// A window's counts; `None` for GCRA. To look at, not to decide by.
-    pub(crate) fn window(&self, spec: &Spec) -> Option<Counted> {
+    pub(crate) fn window(&self, spec: &Spec) -> Option<WindowCounts> {
         (!matches!(spec, Spec::Gcra { .. })).then(|| self.counted())
     }
 
     #[inline]
-    fn of_window(counted: Counted, expires: Nanos) -> Self {
+    fn of_window(counted: WindowCounts, expires: Nanos) -> Self {
         LocalState([counted.current, counted.previous, counted.sequence.0, window_tag(expires)])
     }
 
@@ -82,7 +82,7 @@ impl State for LocalState {
 
     #[inline(always)]
     fn decide(&mut self, item: &Item, _live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
-        let (spec, cost, settle) = (&item.spec, item.cost, item.settle());
+        let (spec, cost, settle) = (&item.spec, item.cost, item.charge_mode());
         let [_, _, denominator, tag] = self.0;
         if let Spec::Gcra { rate, burst } = *spec {
             let tat = tat_at_rate(self.tat(), rate_of(denominator, tag), rate, now);
@@ -120,7 +120,7 @@ impl State for LocalState {
         match landing_cell(spec, step) {
             Some(sequence) if current > 0 => {
                 let expires = window_expiry(spec, sequence, Nanos::ZERO);
-                LocalState::of_window(Counted { current, previous: 0, sequence }, expires)
+                LocalState::of_window(WindowCounts { current, previous: 0, sequence }, expires)
             }
             _ => LocalState::default(),
         }
@@ -138,8 +138,8 @@ impl State for LocalState {
     }
 
     #[inline]
-    fn publish(&self) -> Publish {
-        Publish::Nothing
+    fn publish(&self) -> PublishUrgency {
+        PublishUrgency::Nothing
     }
 }
 

@@ -12,9 +12,9 @@ mod tests;
 
 use crate::ask::{Accuracy, AskReason, View, must_ask, must_publish, sharers, strict_for};
 use crate::counts::Counts;
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::gcra::{self, Tat};
-use crate::gcra_sync::{BurstMemory, Busy, OriginGcra};
+use crate::gcra_sync::{BurstMemory, BusyPeriod, OriginGcra};
 use crate::item::Item;
 use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::{
@@ -22,11 +22,11 @@ use crate::packed::{
     window_expires, window_tag,
 };
 use crate::state::{
-    Publish, State, decide_window, landing_cell, sequence_of, used_before_step, window_expiry,
+    PublishUrgency, State, decide_window, landing_cell, sequence_of, used_before_step, window_expiry,
     window_tag_after,
 };
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::{COUNT_MAX, Counted, add_count};
+use crate::window::{COUNT_MAX, WindowCounts, add_count};
 use deadline::Deadline;
 use lease::Lease;
 pub use lease::is_leasable;
@@ -55,7 +55,7 @@ pub struct SharedState {
     /// A sliding window: its previous cell still counts.
     fades: bool,
     /// What was queued for this key since its last reply.
-    queued: Publish,
+    queued: PublishUrgency,
 }
 
 const OWNS_CURRENT: u8 = 1;
@@ -123,7 +123,7 @@ impl SharedState {
 
     /// There is nothing to say of it for now.
     pub fn unqueue(&mut self) {
-        self.queued = Publish::Nothing;
+        self.queued = PublishUrgency::Nothing;
     }
 
     /// Admitted here and not yet known to the origin.
@@ -155,20 +155,20 @@ impl SharedState {
     }
 
     /// GCRA's pair, to publish or to adopt.
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> BusyPeriod {
         let tat = tat_of(self.previous.own, self.previous.stored, self.previous.others);
-        Busy { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
+        BusyPeriod { tat: tat.whole_ceil(), since: Nanos::new(self.previous.world) }
     }
 
     /// GCRA: the burst is another one than before. Of a debt that was made by a larger one an empty bucket stays, also
     /// where it is the region's debt: the origin does the same. A burst of 0 blocks, and forgives nothing.
     #[cold]
-    fn change_burst(&mut self, rate: Rate, burst: u64, settle: Settle, now: Nanos) {
+    fn change_burst(&mut self, rate: Rate, burst: u64, settle: ChargeMode, now: Nanos) {
         let mut memory = BurstMemory { burst: self.sequence.0, ..BurstMemory::default() };
         let mut debt = OriginGcra { busy: self.busy(), ..OriginGcra::default() };
         let tat = self.tat_at(rate, now);
         // Until the first reply the debt is this node's own, and what was post-paid of it is owed whatever the burst was.
-        let is_owed = self.owners == 0 && (tat.overdrawn || settle == Settle::Always);
+        let is_owed = self.owners == 0 && (tat.overdrawn || settle == ChargeMode::Always);
         if payload_of(self.tag) != 0 && !is_owed {
             debt.busy.tat = tat.whole_ceil();
             if memory.apply(&mut debt, rate, burst, now) {
@@ -210,13 +210,14 @@ impl SharedState {
     /// Decides a window's check in the state's own cell.
     #[inline(always)]
     fn decide_in_cell(&mut self, item: &Item, live_nodes: u32, now: Nanos) -> (Decision, Option<AskReason>) {
-        let counted = Counted {
+        let counted = WindowCounts {
             current: self.current.spent(),
             previous: self.previous.effective(),
             sequence: self.sequence,
         };
         let prepaid = self.current.prepaid();
-        let (mut decision, _) = decide_window(counted, self.tag, &item.spec, item.cost, item.settle(), now);
+        let (mut decision, _) =
+            decide_window(counted, self.tag, &item.spec, item.cost, item.charge_mode(), now);
         if item.cost.get() <= prepaid && item.cost > Cost::PEEK {
             // What was granted is spent up to the limit in force: one that was lowered since holds at once.
             if !decision.is_admitted() && self.spends_drawn_ahead(counted, item, now) {
@@ -280,7 +281,7 @@ impl SharedState {
 
     #[cold]
     fn uncertain(&self, item: &Item, now: Nanos) -> Option<AskReason> {
-        if item.settle() != Settle::IfAdmitted || item.accuracy == Accuracy::Async {
+        if item.charge_mode() != ChargeMode::IfAdmitted || item.accuracy == Accuracy::Async {
             return None;
         }
         if item.cost > Cost::PEEK {
@@ -292,17 +293,17 @@ impl SharedState {
     /// An admission was counted: it is to be published.
     #[inline]
     fn queue(&mut self, item: &Item, view: View) {
-        if self.queued == Publish::Now {
+        if self.queued == PublishUrgency::Now {
             return;
         }
         if self.lease.is_held() && self.lease.runs_low(self.current.prepaid()) {
-            self.queued = Publish::Now;
+            self.queued = PublishUrgency::Now;
             return;
         }
         let spent = self.current.unsynced();
         if spent > 0 {
             let is_urgent = must_publish(&View { spent, ..view }, item.class);
-            self.queued = if is_urgent { Publish::Now } else { Publish::Soon };
+            self.queued = if is_urgent { PublishUrgency::Now } else { PublishUrgency::Soon };
         }
     }
 
@@ -315,7 +316,7 @@ impl SharedState {
         now: Nanos,
     ) -> (Decision, Option<AskReason>) {
         if self.sequence.0 != burst.get() {
-            self.change_burst(rate, burst.get(), item.settle(), now);
+            self.change_burst(rate, burst.get(), item.charge_mode(), now);
         }
         let tat = self.tat_at(rate, now);
         let was_idle = tat.whole < now;
@@ -329,7 +330,7 @@ impl SharedState {
         let prepaid = self.current.prepaid();
         let extra = Cost::new(item.cost.get().saturating_sub(prepaid)).unwrap_or(Cost::MAX);
         let before = tat;
-        let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.settle(), now);
+        let (mut decision, mut tat) = gcra::decide(tat, rate, burst, extra, item.charge_mode(), now);
         if tat.whole < before.whole && prepaid > 0 {
             // The burst was lowered and the debt forgiven: what was granted of the larger one is part of it.
             self.end_grants();
@@ -365,7 +366,7 @@ impl SharedState {
         self.current.admit(item.cost.get());
         self.queue(item, view);
         if self.lease.ends_soon(tat.whole.minus(now)) {
-            self.queued = Publish::Now;
+            self.queued = PublishUrgency::Now;
         }
         (decision, self.reason(item, &view, &decision))
     }
@@ -375,7 +376,7 @@ impl SharedState {
     fn denied(&mut self, item: &Item, now: Nanos) {
         if item.accuracy != Accuracy::Fast
             || self.lease.is_held()
-            || item.settle() == Settle::Never
+            || item.charge_mode() == ChargeMode::Never
             || item.cost.get() > item.spec.shown_limit()
         {
             return;
@@ -439,7 +440,7 @@ impl State for SharedState {
         if matches!(spec, Spec::Gcra { .. }) {
             return self.with_instants_shifted(step.delta_ns);
         }
-        let counted = Counted {
+        let counted = WindowCounts {
             current: self.current.effective(),
             previous: self.previous.effective(),
             sequence: self.sequence,
@@ -472,7 +473,7 @@ impl State for SharedState {
     }
 
     #[inline]
-    fn publish(&self) -> Publish {
+    fn publish(&self) -> PublishUrgency {
         self.queued
     }
 }

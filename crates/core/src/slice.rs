@@ -95,9 +95,9 @@ impl SliceSize {
 }
 
 impl Spec {
-    /// What is enforced of this limit by who holds `size` of it.
+    /// Returns the part of this limit that the holder of `size` enforces.
     #[must_use]
-    pub fn cut(&self, size: SliceSize) -> Spec {
+    pub fn apply(&self, size: SliceSize) -> Spec {
         let amount = |number: u64| size.amount.min(number);
         let limit_of = |limit: Limit| Limit::new(amount(limit.get())).unwrap_or(Limit::BLOCKED);
         match *self {

@@ -4,12 +4,12 @@
 //! its counts (96 bytes). The table and the batches are the same code for both.
 
 use crate::ask::AskReason;
-use crate::decision::{Decision, Settle};
+use crate::decision::{ChargeMode, Decision};
 use crate::item::Item;
 use crate::limit::{Cost, Spec};
 use crate::packed::{payload_of, step_of, tag_with_step, window_expires, window_tag};
 use crate::time::{ClockStep, Nanos, Sequence, StepId};
-use crate::window::{self, Counted, sliding_used};
+use crate::window::{self, WindowCounts, sliding_used};
 
 pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// Whether other nodes know of these counts: then an admission may have to ask, a charge is to be
@@ -51,13 +51,13 @@ pub trait State: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     fn is_evictable(&self) -> bool;
 
     /// How soon what was charged must be published.
-    fn publish(&self) -> Publish;
+    fn publish(&self) -> PublishUrgency;
 }
 
 /// How soon a state's charges are to be published.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
-pub enum Publish {
+pub enum PublishUrgency {
     /// Everything is known to the origin.
     #[default]
     Nothing,
@@ -68,7 +68,7 @@ pub enum Publish {
 }
 
 /// What a window's counts amount to, to be carried over a clock step.
-pub(crate) fn used_before_step(counted: Counted, expires: Nanos, spec: &Spec, old_now: Nanos) -> u64 {
+pub(crate) fn used_before_step(counted: WindowCounts, expires: Nanos, spec: &Spec, old_now: Nanos) -> u64 {
     match *spec {
         Spec::Sliding { period, .. } => {
             let rolled = counted.rolled_to(period.cell_at(old_now).sequence);
@@ -121,27 +121,27 @@ pub(crate) fn sequence_of(spec: &Spec, now: Nanos, likely: Sequence) -> Sequence
 /// Decides a check of a window: the part that both states share.
 #[inline(always)]
 pub(crate) fn decide_window(
-    counted: Counted,
+    counted: WindowCounts,
     tag: u64,
     spec: &Spec,
     cost: Cost,
-    settle: Settle,
+    charge: ChargeMode,
     now: Nanos,
-) -> (Decision, Counted) {
+) -> (Decision, WindowCounts) {
     match *spec {
         Spec::Sliding { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
-            window::decide_sliding(counted, limit, period, cost, settle, now)
+            window::decide_sliding(counted, limit, period, cost, charge, now)
         }
         Spec::Fixed { limit, period } => {
             let counted = counted.rolled_to(period.cell_at_after(now, counted.sequence).sequence);
             let cell_end = period.cell(counted.sequence).end;
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+            window::decide_fixed(counted, limit, cell_end, cost, charge, now)
         }
         Spec::Calendar { limit, cell, .. } => {
             let counted = counted.rolled_to(cell.sequence);
             let cell_end = window_expiry(spec, counted.sequence, window_expires(tag));
-            window::decide_fixed(counted, limit, cell_end, cost, settle, now)
+            window::decide_fixed(counted, limit, cell_end, cost, charge, now)
         }
         Spec::Gcra { .. } => unreachable!("a window's spec was asked for"),
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_step_carries_what_is_in_use_and_nothing_of_a_cell_that_is_over() {
-        let counted = Counted { current: 6, previous: 4, sequence: Sequence(7) };
+        let counted = WindowCounts { current: 6, previous: 4, sequence: Sequence(7) };
         let (start, end) = (period().cell(Sequence(7)).start, period().cell(Sequence(7)).end);
         let (middle, before_end) = (start.plus(Nanos::from_secs(30)), end.minus(Nanos::new(1)));
         let used = |spec: &Spec, old_now: Nanos| used_before_step(counted, end, spec, old_now);

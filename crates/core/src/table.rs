@@ -15,7 +15,7 @@ mod tests;
 
 use crate::identity::{KeyId, TenantTag};
 use crate::limit::Spec;
-use crate::state::{Publish, State};
+use crate::state::{PublishUrgency, State};
 use crate::sync::Mutex;
 use crate::time::{ClockStep, Moment, Nanos, StepId};
 use occupancy::Occupancy;
@@ -219,7 +219,7 @@ impl<S: State> Table<S> {
         let holders = self.shares.counted();
         let swept = self.dropping(&mut shard, holders.as_deref(), |shard, left| shard.sweep(expired, left));
         if index == 0 {
-            self.occupancy.forget_given_up();
+            self.occupancy.reset_given_up();
         }
         self.publish_hint(index, &shard);
         swept
@@ -268,14 +268,14 @@ impl<S: State> Table<S> {
 
     /// Queues a key for publishing when its state has come to need it.
     #[inline]
-    pub(crate) fn announce(&self, key: KeyId, before: Publish, after: Publish) {
+    pub(crate) fn announce(&self, key: KeyId, before: PublishUrgency, after: PublishUrgency) {
         if S::SHARED && after > before {
             self.outbox.push(self.shard_index(key), key, after);
         }
     }
 
     /// Queues a key again whose state says so already.
-    pub fn requeue(&self, key: KeyId, publish: Publish) {
+    pub fn requeue(&self, key: KeyId, publish: PublishUrgency) {
         self.outbox.push(self.shard_index(key), key, publish);
     }
 

@@ -3,7 +3,7 @@
 //! Exact integer arithmetic: a product of a count (below 2^64) and a length (below 2^55) is taken in
 //! 128 bits, so nothing here can overflow and nothing is rounded but by the definition's `floor`.
 
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::limit::{Cost, Limit};
 use crate::time::{Cell, Nanos, Period, Sequence};
 
@@ -12,29 +12,29 @@ pub const COUNT_MAX: u64 = (1 << 63) - 1;
 
 /// What was charged in a key's cell and in the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counted {
+pub struct WindowCounts {
     pub current: u64,
     pub previous: u64,
     pub sequence: Sequence,
 }
 
-impl Counted {
+impl WindowCounts {
     /// Rolls over to the cell `sequence`. A clock that went back doesn't reopen an earlier cell.
     #[must_use]
     #[inline]
-    pub fn rolled_to(self, sequence: Sequence) -> Counted {
+    pub fn rolled_to(self, sequence: Sequence) -> WindowCounts {
         if sequence <= self.sequence {
             return self;
         }
         let previous = if sequence.0 - self.sequence.0 == 1 { self.current } else { 0 };
-        Counted { current: 0, previous, sequence }
+        WindowCounts { current: 0, previous, sequence }
     }
 
     /// Saturates at [`COUNT_MAX`]: an overdrawn count stays overdrawn.
     #[must_use]
     #[inline]
-    fn charged(self, cost: Cost) -> Counted {
-        Counted { current: add_count(self.current, cost.get()), ..self }
+    fn charged(self, cost: Cost) -> WindowCounts {
+        WindowCounts { current: add_count(self.current, cost.get()), ..self }
     }
 }
 
@@ -46,7 +46,7 @@ pub fn add_count(count: u64, more: u64) -> u64 {
 
 /// What of the window is in use at `now`: `current + floor(previous × (period − elapsed) / period)`.
 #[inline]
-pub fn sliding_used(counted: Counted, cell: Cell, period: Period, now: Nanos) -> u64 {
+pub fn sliding_used(counted: WindowCounts, cell: Cell, period: Period, now: Nanos) -> u64 {
     let rest = cell.end.minus(now.max(cell.start)).get();
     counted.current.saturating_add(weighted(counted.previous, rest, period.get()))
 }
@@ -68,17 +68,17 @@ fn weighted(count: u64, rest: u64, period: u64) -> u64 {
 /// Decides one check of a sliding window. `counted` was rolled to the cell of `now`.
 #[inline]
 pub fn decide_sliding(
-    counted: Counted,
+    counted: WindowCounts,
     limit: Limit,
     period: Period,
     cost: Cost,
-    settle: Settle,
+    charge: ChargeMode,
     now: Nanos,
-) -> (Decision, Counted) {
+) -> (Decision, WindowCounts) {
     let cell = period.cell(counted.sequence);
     let used = sliding_used(counted, cell, period, now);
     let admitted = used.saturating_add(cost.get()) <= limit.get();
-    let (counted, used) = if settle.charges(admitted) {
+    let (counted, used) = if charge.charges(admitted) {
         (counted.charged(cost), used.saturating_add(cost.get()))
     } else {
         (counted, used)
@@ -96,7 +96,7 @@ pub fn decide_sliding(
 /// most `rest` left, the largest `rest` with `floor(count × rest / period) ≤ room`.
 #[cold]
 fn sliding_wait(
-    counted: Counted,
+    counted: WindowCounts,
     cell: Cell,
     limit: Limit,
     period: Period,
@@ -126,7 +126,7 @@ fn largest_rest(count: u64, room: u64, period: Period) -> Nanos {
 
 /// When nothing of the window would be in use any more.
 #[inline]
-fn sliding_reset(counted: Counted, cell: Cell, period: Period, used: u64, now: Nanos) -> Nanos {
+fn sliding_reset(counted: WindowCounts, cell: Cell, period: Period, used: u64, now: Nanos) -> Nanos {
     // `largest_rest` with room 0 in one 64-bit division: the usual case on the hot path.
     let faded = |count: u64, end: Nanos| end.minus(Nanos::new((period.get() - 1) / count));
     if used == 0 {
@@ -141,13 +141,13 @@ fn sliding_reset(counted: Counted, cell: Cell, period: Period, used: u64, now: N
 /// Decides one check of a fixed window or calendar cell; `cell` is the one that `counted` belongs to.
 #[inline]
 pub fn decide_fixed(
-    counted: Counted,
+    counted: WindowCounts,
     limit: Limit,
     cell_end: Nanos,
     cost: Cost,
-    settle: Settle,
+    settle: ChargeMode,
     now: Nanos,
-) -> (Decision, Counted) {
+) -> (Decision, WindowCounts) {
     let admitted = counted.current.saturating_add(cost.get()) <= limit.get();
     let counted = if settle.charges(admitted) { counted.charged(cost) } else { counted };
     let verdict = if admitted {
@@ -165,10 +165,10 @@ mod tests {
 
     fn decide(current: u64, previous: u64, elapsed_percent: u64, cost: u64, limit: u64) -> Decision {
         let period = Period::new(Nanos::from_secs(100)).unwrap();
-        let counted = Counted { current, previous, sequence: Sequence(7) };
+        let counted = WindowCounts { current, previous, sequence: Sequence(7) };
         let now = period.cell(Sequence(7)).start.plus(Nanos::from_secs(elapsed_percent));
         let limit = Limit::new(limit).unwrap();
-        decide_sliding(counted, limit, period, Cost::new(cost).unwrap(), Settle::IfAdmitted, now).0
+        decide_sliding(counted, limit, period, Cost::new(cost).unwrap(), ChargeMode::IfAdmitted, now).0
     }
 
     #[test]
@@ -198,20 +198,20 @@ mod tests {
     fn a_saturated_count_denies_and_never_wraps() {
         let decision = decide(COUNT_MAX, COUNT_MAX, 0, 1 << 53, 1 << 53);
         assert!(!decision.is_admitted());
-        let counted = Counted { current: COUNT_MAX, previous: 0, sequence: Sequence(1) };
+        let counted = WindowCounts { current: COUNT_MAX, previous: 0, sequence: Sequence(1) };
         assert_eq!(counted.charged(Cost::new(1 << 53).unwrap()).current, COUNT_MAX);
     }
 
     #[test]
     fn a_window_is_in_use_until_its_reset_and_not_from_then_on() {
         let period = Period::new(Nanos::from_secs(100)).unwrap();
-        let used_at = |counted: Counted, now: Nanos| {
+        let used_at = |counted: WindowCounts, now: Nanos| {
             let rolled = counted.rolled_to(period.cell_at(now).sequence);
             sliding_used(rolled, period.cell(rolled.sequence), period, now)
         };
         // Counts that divide the period and counts that don't.
         for (current, previous) in [(10, 0), (0, 10), (3, 10), (7, 7), (0, 7), (1, 0)] {
-            let counted = Counted { current, previous, sequence: Sequence(7) };
+            let counted = WindowCounts { current, previous, sequence: Sequence(7) };
             let reset = decide(current, previous, 20, 0, 10).reset;
             assert!(used_at(counted, reset.minus(Nanos::new(1))) > 0, "{counted:?} resets too late");
             assert_eq!(used_at(counted, reset), 0, "{counted:?} resets too early");
@@ -223,17 +223,17 @@ mod tests {
     #[test]
     fn a_fixed_window_admits_up_to_its_limit_and_then_says_when_the_next_begins() {
         let (limit, end, now) = (Limit::new(10).unwrap(), Nanos::from_secs(100), Nanos::from_secs(30));
-        let decide = |current: u64, cost: u64, settle: Settle| {
-            let counted = Counted { current, previous: 0, sequence: Sequence(0) };
+        let decide = |current: u64, cost: u64, settle: ChargeMode| {
+            let counted = WindowCounts { current, previous: 0, sequence: Sequence(0) };
             let (decision, after) = decide_fixed(counted, limit, end, Cost::new(cost).unwrap(), settle, now);
             assert_eq!((decision.limit, decision.reset), (10, end));
             (decision.verdict, decision.remaining, after.current)
         };
         let wait = Verdict::Deny { retry_after: Some(Nanos::from_secs(70)) };
         let never = Verdict::Deny { retry_after: None };
-        assert_eq!(decide(6, 4, Settle::IfAdmitted), (Verdict::Admit, 0, 10));
-        assert_eq!(decide(6, 5, Settle::IfAdmitted), (wait, 4, 6));
-        assert_eq!(decide(6, 10, Settle::IfAdmitted), (wait, 4, 6));
-        assert_eq!(decide(6, 11, Settle::IfAdmitted), (never, 4, 6), "it would deny as well when empty");
+        assert_eq!(decide(6, 4, ChargeMode::IfAdmitted), (Verdict::Admit, 0, 10));
+        assert_eq!(decide(6, 5, ChargeMode::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 10, ChargeMode::IfAdmitted), (wait, 4, 6));
+        assert_eq!(decide(6, 11, ChargeMode::IfAdmitted), (never, 4, 6), "it would deny as well when empty");
     }
 }

@@ -50,7 +50,7 @@ pub struct WorldView {
 
 /// A cell as a region knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unpublished {
+pub struct CellUsage {
     pub limit: u64,
     /// Of the limit, by all regions: what still weighs of the previous cell included.
     pub used: u64,
@@ -60,7 +60,7 @@ pub struct Unpublished {
     pub published: u64,
 }
 
-impl Unpublished {
+impl CellUsage {
     fn growth(&self) -> u64 {
         self.total.saturating_sub(self.published)
     }
@@ -91,7 +91,7 @@ pub fn world_credit(limit: u64, used: u64, regions: u32) -> u64 {
 }
 
 /// Whether the others are to hear of it now: half of the credit is spent, or the floor is reached.
-pub fn is_due(policy: WorldPolicy, cell: &Unpublished, regions: u32) -> bool {
+pub fn is_due(policy: WorldPolicy, cell: &CellUsage, regions: u32) -> bool {
     let growth = cell.growth();
     growth > 0
         && match policy {
@@ -103,7 +103,7 @@ pub fn is_due(policy: WorldPolicy, cell: &Unpublished, regions: u32) -> bool {
 }
 
 /// Whether a region may admit nothing more before the others hear of what it has.
-pub fn is_spent(cell: &Unpublished, regions: u32) -> bool {
+pub fn is_spent(cell: &CellUsage, regions: u32) -> bool {
     cell.growth() >= world_credit(cell.limit, cell.used, regions)
 }
 
@@ -111,8 +111,8 @@ pub fn is_spent(cell: &Unpublished, regions: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn cell(used: u64, total: u64, published: u64) -> Unpublished {
-        Unpublished { limit: 1_000, used, total, published }
+    fn cell(used: u64, total: u64, published: u64) -> CellUsage {
+        CellUsage { limit: 1_000, used, total, published }
     }
 
     #[test]

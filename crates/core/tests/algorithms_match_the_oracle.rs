@@ -24,7 +24,7 @@ const PER_SEQUENCE: u64 = 120;
 const START: u64 = 1_763_000_000 * Nanos::PER_SECOND;
 
 /// One key's life: our table on one side, an oracle on the other, under the same random clock.
-struct Life<S> {
+struct KeyUnderTest<S> {
     table: Table<S>,
     moment: Moment,
     last: Option<(Expected, u64)>,
@@ -40,11 +40,11 @@ fn trace(line: impl FnOnce() -> String) {
     TRACE.with_borrow_mut(|lines| lines.push(line()));
 }
 
-impl<S: State> Life<S> {
+impl<S: State> KeyUnderTest<S> {
     fn new(random: &mut Random) -> Self {
         TRACE.with_borrow_mut(Vec::clear);
         let now = Nanos::new(START + random.below(400 * 86_400 * Nanos::PER_SECOND));
-        Life {
+        KeyUnderTest {
             table: Table::with_shard_bits(1000, 1),
             moment: Moment::at(now),
             last: None,
@@ -232,7 +232,7 @@ fn sliding<S: State>(random: &mut Random) -> u64 {
     let period = some_period(random);
     let mut limit = some_number(random);
     let mut oracle = SlidingOracle::new(period.get());
-    let mut life = Life::<S>::new(random);
+    let mut life = KeyUnderTest::<S>::new(random);
     for _ in 0..PER_SEQUENCE {
         life.tick(random, period.get(), |delta, first| oracle.step(delta, first));
         if random.one_in(30) {
@@ -256,7 +256,7 @@ fn fixed<S: State>(random: &mut Random) -> u64 {
     let period = some_period(random);
     let mut limit = some_number(random);
     let mut oracle = FixedOracle::new(period.get());
-    let mut life = Life::<S>::new(random);
+    let mut life = KeyUnderTest::<S>::new(random);
     for _ in 0..PER_SEQUENCE {
         life.tick(random, period.get(), |delta, first| oracle.step(delta, first));
         if random.one_in(30) {
@@ -295,7 +295,7 @@ fn calendar<S: State>(random: &mut Random) -> u64 {
     CALENDAR.set(Some(Calendar::new(unit, zone).unwrap()));
     let mut limit = some_number(random);
     let mut oracle = CalendarOracle::new(oracle_unit, zone);
-    let mut life = Life::<S> { is_calendar: true, ..Life::new(random) };
+    let mut life = KeyUnderTest::<S> { is_calendar: true, ..KeyUnderTest::new(random) };
     for _ in 0..PER_SEQUENCE {
         life.tick(random, hours * 3600 * Nanos::PER_SECOND, |delta, first| oracle.step(delta, first));
         if random.one_in(30) {
@@ -348,7 +348,7 @@ fn gcra<S: State>(random: &mut Random) -> u64 {
     let (mut count, mut period_ns) = some_rate(random);
     let mut burst = some_burst(random, count, period_ns);
     let mut oracle = GcraOracle::new();
-    let mut life = Life::<S>::new(random);
+    let mut life = KeyUnderTest::<S>::new(random);
     for done in 0..PER_SEQUENCE {
         let scale = (u128::from(period_ns) * u128::from(burst) / u128::from(count)).min(1 << 57);
         life.tick(random, u64::try_from(scale).unwrap() + 1, |delta, first| oracle.step(delta, first));

@@ -5,7 +5,7 @@ mod random;
 
 use random::Random;
 use tidegate_core::counts::Counts;
-use tidegate_core::gcra_sync::{Busy, GcraSync, OriginGcra, interval_times};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync, OriginGcra, interval_times};
 use tidegate_core::origin_cell::{NodeId, OriginCell, PublishedCell};
 use tidegate_core::{Nanos, Rate};
 
@@ -114,7 +114,7 @@ fn gcra_that_is_told_at_once_is_exact() {
             now = now.plus(Nanos::from_millis(random.below(300)));
             let (acked, cost) = (origin.stored, 1 + random.below(3));
             log.push((now, cost));
-            let busy = Busy::default();
+            let busy = BusyPeriod::default();
             origin.merge(&GcraSync { cumulative: acked + cost, acked, sent: acked, oldest: now, busy, rate });
             assert_eq!(origin.busy.tat, true_tat(&log, rate), "seed {seed}");
         }
@@ -126,7 +126,7 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
     let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
     for seed in 0..SEEDS {
         let mut random = Random::new(seed);
-        let (mut busy, mut before) = (Busy::default(), Busy::default());
+        let (mut busy, mut before) = (BusyPeriod::default(), BusyPeriod::default());
         let mut stored = [0_u64; NODES];
         let mut cumulative = [0_u64; NODES];
         let mut acked = [0_u64; NODES];
@@ -150,7 +150,7 @@ fn gcra_never_overcharges_whatever_is_lost_or_repeated() {
                 acked: acked[node],
                 sent: acked[node],
                 oldest: oldest[node],
-                busy: Busy::default(),
+                busy: BusyPeriod::default(),
                 rate,
             };
             for _ in 0..=random.below(2) {
@@ -174,7 +174,7 @@ fn a_bucket_that_is_emptied_again_and_again_by_many_nodes_stays_within_its_burst
     let rate = Rate::new(1000, Nanos::from_secs(1)).unwrap();
     let (burst, nodes) = (1000_u64, 5_usize);
     let credit = burst / (8 * nodes as u64);
-    let (mut busy, mut before) = (Busy::default(), Busy::default());
+    let (mut busy, mut before) = (BusyPeriod::default(), BusyPeriod::default());
     let mut stored = vec![0_u64; nodes];
     let mut log = Vec::new();
     let mut now = Nanos::from_secs(1000);
@@ -194,7 +194,7 @@ fn a_bucket_that_is_emptied_again_and_again_by_many_nodes_stays_within_its_burst
                 acked,
                 sent: acked,
                 oldest: now,
-                busy: Busy::default(),
+                busy: BusyPeriod::default(),
                 rate,
             });
             (busy, before, *stored) = (origin.busy, origin.before, origin.stored);

@@ -8,10 +8,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use tidegate_core::{KeyId, Nanos, Seen};
+use tidegate_core::{KeyId, Nanos, TierCounts};
 use tidegate_decisions::{
-    Algorithm, CAP_BYTES_DEFAULT, Found, KeyForm, KeyHash, Log, LogOptions, Noted, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, CAP_BYTES_DEFAULT, KeyForm, KeyHash, Log, LogOptions, Query, QueryResult, RECORDS_MAX, Record,
+    RecordHeader, RecordOutcome, RecordPath, Recorder, RequestTag, RuleFilter, RuleId, RuleName, ShardTag,
+    Trace, read,
 };
 
 const START: Nanos = Nanos::from_secs(1_800_000_000);
@@ -50,34 +51,34 @@ fn key_id(number: u64) -> KeyId {
     KeyId::from_hash(u128::from(mixed(number)) << 64 | u128::from(mixed(!number)))
 }
 
-fn noted(number: u64, at: Nanos) -> Noted {
-    Noted {
+fn header(number: u64, at: Nanos) -> RecordHeader {
+    RecordHeader {
         at,
         key: KeyHash::of(key_id(number)),
         rule: RuleId::of_overflow(key_id((1 << 50) | (number % 20))),
         rule_version: 1234,
-        outcome: Outcome::Denied,
-        path: Path::Local,
+        outcome: RecordOutcome::Denied,
+        path: RecordPath::Local,
     }
 }
 
-fn record(noted: &Noted, request: u64) -> Record {
+fn record(header: &RecordHeader, request: u64) -> Record {
     Record {
-        at: noted.at,
-        key: noted.key,
-        rule: noted.rule,
-        rule_version: noted.rule_version,
-        outcome: noted.outcome,
-        path: noted.path,
+        at: header.at,
+        key: header.key,
+        rule: header.rule,
+        rule_version: header.rule_version,
+        outcome: header.outcome,
+        path: header.path,
         shard: ShardTag::of("10.0.0.1:6379"),
         request: RequestTag(mixed(request)),
         trace: Trace::NONE,
         cost: 1,
         limit: 1000,
-        seen: Seen { own: 200, others: 700, world: 50, previous: 50 },
+        counts: TierCounts { own: 200, others: 700, world: 50, previous: 50 },
         retry_after: Some(Nanos::from_millis(12_345)),
         more: 0,
-        last: noted.at,
+        last: header.at,
     }
 }
 
@@ -109,8 +110,8 @@ impl Bench {
     }
 
     fn deny(&self, number: u64, request: u64, at: Nanos) {
-        let noted = noted(number, at);
-        self.recorder.note(&noted, || record(&noted, request), || name(number), || None);
+        let header = header(number, at);
+        self.recorder.record(&header, || record(&header, request), || name(number), || None);
     }
 
     fn write(&mut self, now: Nanos) {
@@ -130,7 +131,11 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (outcome, begun.elapsed().as_secs_f64())
 }
 
-fn query(directory: &std::path::Path, wanted: &dyn Fn(&RuleName) -> Wanted, request: Option<u64>) -> Found {
+fn query(
+    directory: &std::path::Path,
+    wanted: &dyn Fn(&RuleName) -> RuleFilter,
+    request: Option<u64>,
+) -> QueryResult {
     let query = Query {
         callers: None,
         wanted,
@@ -162,7 +167,7 @@ fn search(gigabytes: u64) {
     let mut bench = Bench::new("search", (gigabytes + 1) << 30);
     let (mut number, mut second) = (0, 0);
     let ((), generated) = timed(|| {
-        while bench.recorder.counters().named()[1].1 < gigabytes << 30 {
+        while bench.recorder.counters().counts_by_name()[1].1 < gigabytes << 30 {
             for _ in 0..9000 {
                 // A million keys, of which each comes now and then.
                 bench.deny(mixed(number) % 1_000_000, number, START.plus(Nanos::from_secs(second)));
@@ -179,17 +184,17 @@ fn search(gigabytes: u64) {
     bench.deny(u64::MAX, number, START);
     bench.write(START.plus(Nanos::from_secs(second)));
     let directory = bench.directory.clone();
-    let once: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX)]);
-    let never: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(u64::MAX - 1)]);
-    let known: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(123_456)]);
-    let one_rule: &dyn Fn(&RuleName) -> Wanted =
-        &|of| if of.rule == "rule-3" { Wanted::All } else { Wanted::Nothing };
-    type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> Wanted, Option<u64>, usize);
+    let once: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(u64::MAX)]);
+    let never: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(u64::MAX - 1)]);
+    let known: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(123_456)]);
+    let one_rule: &dyn Fn(&RuleName) -> RuleFilter =
+        &|of| if of.rule == "rule-3" { RuleFilter::All } else { RuleFilter::Nothing };
+    type Case<'c> = (&'c str, &'c dyn Fn(&RuleName) -> RuleFilter, Option<u64>, usize);
     let cases: [Case<'_>; 5] = [
         ("a key that came once", once, None, 1),
         ("a key that never came", never, None, 0),
         ("the last 20 of a key among many", known, None, 20),
-        ("a request's id", &|_| Wanted::All, Some(rare), 1),
+        ("a request's id", &|_| RuleFilter::All, Some(rare), 1),
         ("the last 20 of a rule", one_rule, None, 20),
     ];
     for (what, wanted, request, expected) in cases {

@@ -62,16 +62,16 @@ impl Head {
     }
 }
 
-/// Where a block is, and of which time.
+/// The offset of a block in its segment, and the times that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BlockPosition {
     pub(crate) offset: u32,
     pub(crate) first: Nanos,
     pub(crate) last: Nanos,
 }
 
 /// Every block with a good head in a file without an index, one after the other.
-pub(crate) fn scan(bytes: &[u8], begin: usize) -> Vec<Place> {
+pub(crate) fn scan(bytes: &[u8], begin: usize) -> Vec<BlockPosition> {
     let mut places = Vec::new();
     let mut at = begin;
     while at + HEAD_BYTES <= bytes.len() {
@@ -82,7 +82,7 @@ pub(crate) fn scan(bytes: &[u8], begin: usize) -> Vec<Place> {
             at += bytes[at..].iter().position(|byte| *byte == MARK[0]).unwrap_or(bytes.len() - at);
             continue;
         };
-        places.push(Place { offset, first: head.first, last: head.last });
+        places.push(BlockPosition { offset, first: head.first, last: head.last });
         at += HEAD_BYTES + head.length;
     }
     places

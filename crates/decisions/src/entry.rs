@@ -6,12 +6,14 @@
 use crate::caller::{CALLER_PARTS_MAX, Caller, PartTag};
 use crate::event::{Event, EventKind};
 use crate::name::{Algorithm, KeyForm, PARTS_MAX, RuleName, TEXT_MAX};
-use crate::record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
-use tidegate_core::{CalendarUnit, Nanos, Period, Seen};
+use crate::record::{
+    KeyHash, Record, RecordOutcome, RecordPath, RequestTag, RuleCount, RuleId, ShardTag, Trace,
+};
+use tidegate_core::{CalendarUnit, Nanos, Period, TierCounts};
 
-/// What a block is made of.
+/// One entry of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Entry {
+pub(crate) enum BlockEntry {
     Record(Record),
     Count(RuleCount),
     Event(Event),
@@ -40,34 +42,34 @@ const UNITS: [CalendarUnit; 4] =
     [CalendarUnit::Hour, CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month];
 
 /// Times within a block are written as what has passed since its base, which it begins with.
-pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
+pub(crate) fn encode(entry: &BlockEntry, base: Nanos, out: &mut Vec<u8>) {
     match entry {
-        Entry::Record(record) => encode_record(record, base, out),
-        Entry::Count(count) => {
+        BlockEntry::Record(record) => encode_record(record, base, out),
+        BlockEntry::Count(count) => {
             out.push(COUNT);
             out.extend_from_slice(&count.rule.0.to_le_bytes());
             put_time(out, count.first, base);
             put_number(out, count.last.minus(count.first).get());
             put_number(out, count.count);
         }
-        Entry::Event(event) => {
+        BlockEntry::Event(event) => {
             out.extend_from_slice(&[EVENT, place(&EventKind::ALL, event.kind), u8::from(event.is_unwell)]);
             put_number(out, event.at.get());
             put_number(out, zigzag(event.value));
             put_text(out, &event.subject);
             put_text(out, &event.text);
         }
-        Entry::Rule(id, name) => {
+        BlockEntry::Rule(id, name) => {
             out.push(RULE);
             out.extend_from_slice(&id.0.to_le_bytes());
             encode_rule(name, out);
         }
-        Entry::Shard(tag, address) => {
+        BlockEntry::Shard(tag, address) => {
             out.push(SHARD);
             out.extend_from_slice(&tag.0.to_le_bytes());
             put_text(out, address);
         }
-        Entry::Caller(key, caller) => {
+        BlockEntry::Caller(key, caller) => {
             out.push(CALLER);
             out.extend_from_slice(&key.high.to_le_bytes());
             out.extend_from_slice(&key.low.to_le_bytes());
@@ -78,7 +80,7 @@ pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
             out.push(u8::from(caller.name.is_some()));
             caller.name.iter().for_each(|name| put_text(out, name));
         }
-        Entry::Writer { region, node } => {
+        BlockEntry::Writer { region, node } => {
             out.push(WRITER);
             put_text(out, region);
             put_text(out, node);
@@ -87,7 +89,7 @@ pub(crate) fn encode(entry: &Entry, base: Nanos, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn encode_record(record: &Record, base: Nanos, out: &mut Vec<u8>) {
-    let kinds = place(&Outcome::ALL, record.outcome) << 4 | place(&Path::ALL, record.path);
+    let kinds = place(&RecordOutcome::ALL, record.outcome) << 4 | place(&RecordPath::ALL, record.path);
     let kind = if record.trace == Trace::NONE { RECORD } else { TRACED };
     out.extend_from_slice(&[kind, kinds]);
     put_time(out, record.at, base);
@@ -96,7 +98,7 @@ pub(crate) fn encode_record(record: &Record, base: Nanos, out: &mut Vec<u8>) {
     out.extend_from_slice(&record.rule.0.to_le_bytes());
     out.extend_from_slice(&record.shard.0.to_le_bytes());
     out.extend_from_slice(&record.request.0.to_le_bytes());
-    let Seen { own, others, world, previous } = record.seen;
+    let TierCounts { own, others, world, previous } = record.counts;
     for number in [record.rule_version, record.cost, record.limit, own, others, world, previous] {
         put_number(out, number);
     }
@@ -158,9 +160,9 @@ impl<'b> Entries<'b> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Entry;
+    type Item = BlockEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<BlockEntry> {
         let entry = self.bytes.entry(self.base);
         if entry.is_none() {
             // What follows can't be told apart any more.
@@ -173,39 +175,39 @@ impl Iterator for Entries<'_> {
 struct Bytes<'b>(&'b [u8]);
 
 impl<'b> Bytes<'b> {
-    fn entry(&mut self, base: Nanos) -> Option<Entry> {
+    fn entry(&mut self, base: Nanos) -> Option<BlockEntry> {
         match self.byte()? {
-            RECORD => self.record(base).map(Entry::Record),
+            RECORD => self.record(base).map(BlockEntry::Record),
             TRACED => {
                 let record = self.record(base)?;
                 let trace = Trace { high: self.word()?, low: self.word()?, span: self.word()? };
-                Some(Entry::Record(Record { trace, ..record }))
+                Some(BlockEntry::Record(Record { trace, ..record }))
             }
             COUNT => {
                 let rule = RuleId(self.word()?);
                 let first = self.time(base)?;
                 let last = first.plus(Nanos::new(self.number()?));
-                Some(Entry::Count(RuleCount { rule, first, last, count: self.number()? }))
+                Some(BlockEntry::Count(RuleCount { rule, first, last, count: self.number()? }))
             }
-            EVENT => self.event().map(Entry::Event),
-            RULE => Some(Entry::Rule(RuleId(self.word()?), self.rule()?)),
-            SHARD => Some(Entry::Shard(ShardTag(self.half()?), self.text()?)),
+            EVENT => self.event().map(BlockEntry::Event),
+            RULE => Some(BlockEntry::Rule(RuleId(self.word()?), self.rule()?)),
+            SHARD => Some(BlockEntry::Shard(ShardTag(self.half()?), self.text()?)),
             CALLER => self.caller(),
-            WRITER => Some(Entry::Writer { region: self.text()?, node: self.text()? }),
+            WRITER => Some(BlockEntry::Writer { region: self.text()?, node: self.text()? }),
             _ => None,
         }
     }
 
     fn record(&mut self, base: Nanos) -> Option<Record> {
         let kinds = self.byte()?;
-        let outcome = *Outcome::ALL.get(usize::from(kinds >> 4))?;
-        let path = *Path::ALL.get(usize::from(kinds & 15))?;
+        let outcome = *RecordOutcome::ALL.get(usize::from(kinds >> 4))?;
+        let path = *RecordPath::ALL.get(usize::from(kinds & 15))?;
         let at = self.time(base)?;
         let key = KeyHash { high: self.word()?, low: self.half()? };
         let (rule, shard) = (RuleId(self.word()?), ShardTag(self.half()?));
         let request = RequestTag(self.word()?);
         let (rule_version, cost, limit) = (self.number()?, self.number()?, self.number()?);
-        let seen = Seen {
+        let counts = TierCounts {
             own: self.number()?,
             others: self.number()?,
             world: self.number()?,
@@ -226,20 +228,20 @@ impl<'b> Bytes<'b> {
             trace: Trace::NONE,
             cost,
             limit,
-            seen,
+            counts,
             retry_after,
             more,
             last,
         })
     }
 
-    fn caller(&mut self) -> Option<Entry> {
+    fn caller(&mut self) -> Option<BlockEntry> {
         let key = KeyHash { high: self.word()?, low: self.half()? };
         let rule = RuleId(self.word()?);
         let count = usize::try_from(self.number()?).ok().filter(|count| *count <= CALLER_PARTS_MAX)?;
         let parts = (0..count).map(|_| self.word().map(PartTag)).collect::<Option<_>>()?;
         let name = if self.byte()? == 1 { Some(self.text()?) } else { None };
-        Some(Entry::Caller(key, Caller { rule, parts, name }))
+        Some(BlockEntry::Caller(key, Caller { rule, parts, name }))
     }
 
     fn event(&mut self) -> Option<Event> {
@@ -362,14 +364,14 @@ mod tests {
             key: KeyHash { high: u64::MAX - 5, low: 77 },
             rule: RuleId(9),
             rule_version: 3,
-            outcome: Outcome::Denied,
-            path: Path::Unverified,
+            outcome: RecordOutcome::Denied,
+            path: RecordPath::Unverified,
             shard: ShardTag(4),
             request: RequestTag(u64::MAX),
             trace: Trace::NONE,
             cost: 1,
             limit: 100,
-            seen: Seen { own: 60, others: 30, world: 5, previous: 5 },
+            counts: TierCounts { own: 60, others: 30, world: 5, previous: 5 },
             retry_after: Some(Nanos::from_millis(412)),
             more: 3,
             last: Nanos::from_secs(1_800_000_001),
@@ -395,26 +397,26 @@ mod tests {
         };
         let (first, last) = (Nanos::from_secs(1), Nanos::from_secs(2));
         let entries = [
-            Entry::Record(record()),
-            Entry::Record(Record { trace: Trace { high: 1, low: 2, span: 3 }, ..record() }),
-            Entry::Record(Record { more: 0, last: record().at, retry_after: None, ..record() }),
-            Entry::Rule(
+            BlockEntry::Record(record()),
+            BlockEntry::Record(Record { trace: Trace { high: 1, low: 2, span: 3 }, ..record() }),
+            BlockEntry::Record(Record { more: 0, last: record().at, retry_after: None, ..record() }),
+            BlockEntry::Rule(
                 RuleId(3),
                 RuleName { algorithm: Algorithm::Gcra, key: KeyForm::Entries, ..name.clone() },
             ),
-            Entry::Rule(RuleId(4), name),
-            Entry::Event(event),
-            Entry::Count(RuleCount { rule: RuleId(5), first, last, count: u64::MAX }),
-            Entry::Shard(ShardTag(8), "127.0.0.1:6379".into()),
-            Entry::Caller(
+            BlockEntry::Rule(RuleId(4), name),
+            BlockEntry::Event(event),
+            BlockEntry::Count(RuleCount { rule: RuleId(5), first, last, count: u64::MAX }),
+            BlockEntry::Shard(ShardTag(8), "127.0.0.1:6379".into()),
+            BlockEntry::Caller(
                 KeyHash { high: 1, low: 2 },
                 Caller { rule: RuleId(3), parts: vec![PartTag(4), PartTag(5)], name: None },
             ),
-            Entry::Caller(
+            BlockEntry::Caller(
                 KeyHash { high: 1, low: 2 },
                 Caller { rule: RuleId(3), parts: Vec::new(), name: Some("alice,/search".into()) },
             ),
-            Entry::Writer { region: "eu".into(), node: "a".into() },
+            BlockEntry::Writer { region: "eu".into(), node: "a".into() },
         ];
         for base in [Nanos::ZERO, Nanos::from_secs(1_799_999_999), Nanos::MAX] {
             let mut bytes = base.get().to_le_bytes().to_vec();
@@ -433,9 +435,9 @@ mod tests {
     #[test]
     fn texts_are_cut_off_at_a_character() {
         let mut bytes = vec![0; 8];
-        let entry = Entry::Shard(ShardTag(1), "é".repeat(TEXT_MAX));
+        let entry = BlockEntry::Shard(ShardTag(1), "é".repeat(TEXT_MAX));
         encode(&entry, Nanos::ZERO, &mut bytes);
-        let read: Vec<Entry> = Entries::new(&bytes).collect();
-        assert_eq!(read, [Entry::Shard(ShardTag(1), "é".repeat(TEXT_MAX / 2))]);
+        let read: Vec<BlockEntry> = Entries::new(&bytes).collect();
+        assert_eq!(read, [BlockEntry::Shard(ShardTag(1), "é".repeat(TEXT_MAX / 2))]);
     }
 }

@@ -63,14 +63,14 @@ pub struct Event {
     pub text: String,
 }
 
-/// What is unwell now: the last word about each subject, as long as that isn't good.
+/// The latest event of each subject that isn't healthy.
 #[derive(Debug, Default)]
-pub(crate) struct Standing(Vec<Event>);
+pub(crate) struct ActiveEvents(Vec<Event>);
 
 /// Subjects that are remembered as unwell; a fleet with more of them has other worries.
 const UNWELL_MAX: usize = 256;
 
-impl Standing {
+impl ActiveEvents {
     pub(crate) fn apply(&mut self, event: &Event) {
         self.0.retain(|known| (known.kind, &known.subject) != (event.kind, &event.subject));
         if event.is_unwell && self.0.len() < UNWELL_MAX {
@@ -83,8 +83,8 @@ impl Standing {
     }
 
     /// How things stood at an instant, by events in the order of their times.
-    pub(crate) fn at(events: &[Event], instant: Nanos) -> Standing {
-        let mut standing = Standing::default();
+    pub(crate) fn at(events: &[Event], instant: Nanos) -> ActiveEvents {
+        let mut standing = ActiveEvents::default();
         events.iter().filter(|event| event.at <= instant).for_each(|event| standing.apply(event));
         standing
     }

@@ -9,7 +9,7 @@
 //! pages … | directory | offset of the pages 8, length of the directory 4, its CRC-32 4, mark 8
 //! ```
 
-use crate::block::Place;
+use crate::block::BlockPosition;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -50,7 +50,7 @@ fn split(pair: u64) -> (Term, u32) {
 }
 
 /// The index as bytes, to follow the last block at `offset`.
-pub(crate) fn encode(offset: u64, blocks: &[Place], pairs: &mut Vec<u64>) -> Vec<u8> {
+pub(crate) fn encode(offset: u64, blocks: &[BlockPosition], pairs: &mut Vec<u64>) -> Vec<u8> {
     pairs.sort_unstable();
     pairs.dedup();
     let mut out = Vec::with_capacity(pairs.len() * 8 + blocks.len() * 20 + PAGE_BYTES);
@@ -83,7 +83,7 @@ pub(crate) fn encode(offset: u64, blocks: &[Place], pairs: &mut Vec<u64>) -> Vec
 /// Which blocks a segment has, and where terms are looked up.
 #[derive(Debug)]
 pub(crate) struct Index {
-    pub(crate) blocks: Vec<Place>,
+    pub(crate) blocks: Vec<BlockPosition>,
     terms: Terms,
 }
 
@@ -118,7 +118,11 @@ impl Index {
         let count = usize::try_from(fields.half()?).ok().filter(|count| *count <= directory_length / 20)?;
         let place = |fields: &mut Fields<'_>| {
             let offset = fields.half()?;
-            Some(Place { offset, first: Nanos::new(fields.word()?), last: Nanos::new(fields.word()?) })
+            Some(BlockPosition {
+                offset,
+                first: Nanos::new(fields.word()?),
+                last: Nanos::new(fields.word()?),
+            })
         };
         let blocks = (0..count).map(|_| place(&mut fields)).collect::<Option<_>>()?;
         let pages = (directory_at - pages_offset) / PAGE_BYTES as u64;
@@ -127,7 +131,7 @@ impl Index {
     }
 
     /// Of blocks with the terms that are in them.
-    pub(crate) fn made(blocks: Vec<Place>, pairs: Vec<u64>) -> Self {
+    pub(crate) fn made(blocks: Vec<BlockPosition>, pairs: Vec<u64>) -> Self {
         Index { blocks, terms: Terms::Made(pairs) }
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn record_fields(out: &mut String, record: &Record, rule: Option<&Rul
     {
         let _ = write!(out, "\"{name}\":{number},");
     }
-    let seen = record.seen;
+    let seen = record.counts;
     let _ = write!(
         out,
         "\"seen\":{{\"own\":{},\"others\":{},\"world\":{},\"previous\":{},\"total\":{}}},",
@@ -41,7 +41,7 @@ pub(crate) fn record_fields(out: &mut String, record: &Record, rule: Option<&Rul
     if let Some(wait) = record.retry_after {
         let _ = write!(out, "\"retry_after_ms\":{},", wait.as_millis_ceil());
         // What wasn't checked promises nothing.
-        if record.path != crate::record::Path::Unverified {
+        if record.path != crate::record::RecordPath::Unverified {
             text(out, "would_pass_at", &utc(record.at.plus(wait)));
         }
     }

@@ -10,25 +10,28 @@ mod entry;
 mod event;
 mod index;
 mod json;
-mod lane;
 mod log;
 mod name;
 mod read;
 mod record;
+mod record_ref;
 mod recorder;
 mod segment;
-mod told;
+mod thread_buffer;
 pub mod why;
 
 pub use caller::{Caller, PartTag, PartTags};
 pub use event::{Event, EventKind};
 pub use json::string as json_string;
-pub use lane::{KEYS_MAX, Kind, Noted};
 pub use log::{CAP_BYTES_DEFAULT, CAP_BYTES_MIN, Log, LogError, LogOptions};
 pub use name::{Algorithm, KeyForm, RuleName, rule_subject};
 pub use read::{
-    Found, FoundRecord, Query, RECORDS_MAX, ReadError, Wanted, WantedCallers, WantedValue, Writer, read,
+    LogReadError, Query, QueryRecord, QueryResult, RECORDS_MAX, RuleFilter, WantedCallers, WantedValue,
+    Writer, read,
 };
-pub use record::{KeyHash, Outcome, Path, Record, RequestTag, RuleCount, RuleId, ShardTag, Trace};
+pub use record::{
+    KeyHash, Record, RecordOutcome, RecordPath, RequestTag, RuleCount, RuleId, ShardTag, Trace,
+};
+pub use record_ref::LogRecordRef;
 pub use recorder::{Counters, Recorder};
-pub use told::Told;
+pub use thread_buffer::{DenialKind, KEYS_MAX, RecordHeader};

@@ -4,15 +4,15 @@
 //! and one warning. The oldest segments go when all of them together would exceed the cap.
 
 use crate::block::PAYLOAD_TARGET;
-use crate::entry::{Entry, encode};
-use crate::event::Standing;
+use crate::entry::{BlockEntry, encode};
+use crate::event::ActiveEvents;
 use crate::index::Term;
-use crate::lane::Lane;
 use crate::name::RuleName;
 use crate::record::{KeyHash, Record, RuleId, ShardTag};
+use crate::record_ref::LogRecordRef;
 use crate::recorder::Recorder;
 use crate::segment::{EXTENSION, SEGMENT_BYTES_MAX, Segment, terms_of};
-use crate::told::Told;
+use crate::thread_buffer::ThreadBuffer;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -61,8 +61,8 @@ pub struct Log {
     callers_written: HashSet<KeyHash>,
     /// Those of all rules that were seen.
     rules: HashMap<RuleId, RuleName>,
-    standing: Standing,
-    spare: Lane,
+    active_events: ActiveEvents,
+    spare: ThreadBuffer,
     block: Block,
     /// Of the present call; and whether the last one had one, so that it is told once.
     failure: Option<io::Error>,
@@ -84,7 +84,7 @@ struct Block {
 }
 
 impl Block {
-    fn push(&mut self, entry: &Entry, at: Nanos, until: Nanos) {
+    fn push(&mut self, entry: &BlockEntry, at: Nanos, until: Nanos) {
         if self.payload.is_empty() {
             (self.base, self.first, self.last) = (at, at, until);
             self.payload.extend_from_slice(&at.get().to_le_bytes());
@@ -92,7 +92,7 @@ impl Block {
         encode(entry, self.base, &mut self.payload);
         (self.first, self.last) = (self.first.min(at), self.last.max(until));
         self.terms.extend(terms_of(entry));
-        self.records += u64::from(matches!(entry, Entry::Record(_)));
+        self.records += u64::from(matches!(entry, BlockEntry::Record(_)));
     }
 
     fn clear(&mut self) {
@@ -132,8 +132,8 @@ impl Log {
             shards_written: HashSet::new(),
             callers_written: HashSet::new(),
             rules: HashMap::new(),
-            standing: Standing::default(),
-            spare: Lane::default(),
+            active_events: ActiveEvents::default(),
+            spare: ThreadBuffer::default(),
             block: Block::default(),
             failure: None,
             is_failing: false,
@@ -152,14 +152,14 @@ impl Log {
         &mut self,
         recorder: &Recorder,
         now: Nanos,
-        mut tell: Option<&mut dyn FnMut(Told<'_>)>,
+        mut tell: Option<&mut dyn FnMut(LogRecordRef<'_>)>,
     ) -> Result<(), io::Error> {
         self.write_events(recorder, now, &mut tell);
         let mut spare = std::mem::take(&mut self.spare);
-        recorder.take(&mut spare, now, |lane| {
-            self.write_lane(recorder, lane, now);
+        recorder.take(&mut spare, now, |buffer| {
+            self.write_buffer(recorder, buffer, now);
             if let Some(tell) = &mut tell {
-                self.tell_lane(recorder, lane, tell);
+                self.ship_buffer(recorder, buffer, tell);
             }
         });
         self.spare = spare;
@@ -176,26 +176,31 @@ impl Log {
         written.and(sealed.map(drop))
     }
 
-    fn write_events(&mut self, recorder: &Recorder, now: Nanos, tell: &mut Option<&mut dyn FnMut(Told<'_>)>) {
+    fn write_events(
+        &mut self,
+        recorder: &Recorder,
+        now: Nanos,
+        ship: &mut Option<&mut dyn FnMut(LogRecordRef<'_>)>,
+    ) {
         let events = recorder.take_events();
         if events.is_empty() {
             return;
         }
         self.begin_segment(recorder, now);
         for event in events {
-            self.standing.apply(&event);
-            if let Some(tell) = tell {
-                tell(Told::Event(&event));
+            self.active_events.apply(&event);
+            if let Some(tell) = ship {
+                tell(LogRecordRef::Event(&event));
             }
             let at = event.at;
-            self.push(recorder, &Entry::Event(event), at, at);
+            self.push(recorder, &BlockEntry::Event(event), at, at);
         }
         // Blocks are of one kind, so that those of events are small.
         self.append(recorder);
     }
 
-    fn write_lane(&mut self, recorder: &Recorder, lane: &Lane, now: Nanos) {
-        for (rule, seen) in lane.rules() {
+    fn write_buffer(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
+        for (rule, seen) in buffer.rules() {
             if let Some(name) = &seen.name
                 && self.rules.len() < RULES_MAX
             {
@@ -203,51 +208,56 @@ impl Log {
             }
         }
         self.begin_segment(recorder, now);
-        self.write_names(recorder, lane, now);
-        self.write_callers(recorder, lane, now);
+        self.write_names(recorder, buffer, now);
+        self.write_callers(recorder, buffer, now);
         // So that blocks hardly overlap, and who wants the newest reads few.
-        let mut records: Vec<&Record> = lane.records().collect();
+        let mut records: Vec<&Record> = buffer.records().collect();
         records.sort_by_key(|record| record.at);
         for record in records {
-            self.push(recorder, &Entry::Record(*record), record.at, record.last.max(record.at));
+            self.push(recorder, &BlockEntry::Record(*record), record.at, record.last.max(record.at));
         }
-        for count in lane.rules().filter_map(|(_, seen)| seen.count) {
-            self.push(recorder, &Entry::Count(count), count.first, count.last);
+        for count in buffer.rules().filter_map(|(_, seen)| seen.count) {
+            self.push(recorder, &BlockEntry::Count(count), count.first, count.last);
         }
     }
 
-    fn tell_lane(&self, recorder: &Recorder, lane: &Lane, tell: &mut dyn FnMut(Told<'_>)) {
-        for record in lane.records() {
+    fn ship_buffer(
+        &self,
+        recorder: &Recorder,
+        buffer: &ThreadBuffer,
+        ship: &mut dyn FnMut(LogRecordRef<'_>),
+    ) {
+        for record in buffer.records() {
             let shard = recorder.shard_address(record.shard);
             let rule = self.rules.get(&record.rule);
-            tell(Told::Decision { record, rule, shard: shard.as_deref() });
+            ship(LogRecordRef::Decision { record, rule, shard: shard.as_deref() });
         }
-        for count in lane.rules().filter_map(|(_, seen)| seen.count) {
-            tell(Told::Count { count: &count, rule: self.rules.get(&count.rule) });
+        for count in buffer.rules().filter_map(|(_, seen)| seen.count) {
+            ship(LogRecordRef::Count { count: &count, rule: self.rules.get(&count.rule) });
         }
     }
 
     /// Names that the present segment lacks, in a block of their own.
-    fn write_names(&mut self, recorder: &Recorder, lane: &Lane, now: Nanos) {
+    fn write_names(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
         let is_new_rule = |rule: &RuleId| !self.rules_written.contains(rule);
-        let rules: Vec<RuleId> = lane.rules().map(|(rule, _)| *rule).filter(is_new_rule).collect();
+        let rules: Vec<RuleId> = buffer.rules().map(|(rule, _)| *rule).filter(is_new_rule).collect();
         let is_new_shard =
             |shard: &ShardTag| *shard != ShardTag::NONE && !self.shards_written.contains(shard);
         let shards: HashSet<ShardTag> =
-            lane.records().map(|record| record.shard).filter(is_new_shard).collect();
+            buffer.records().map(|record| record.shard).filter(is_new_shard).collect();
         if rules.is_empty() && shards.is_empty() {
             return;
         }
         self.append(recorder);
         for rule in rules {
             if let Some(name) = self.rules.get(&rule).cloned() {
-                self.push(recorder, &Entry::Rule(rule, name), now, now);
+                self.push(recorder, &BlockEntry::Rule(rule, name), now, now);
                 self.rules_written.insert(rule);
             }
         }
         for shard in shards {
             if let Some(address) = recorder.shard_address(shard) {
-                self.push(recorder, &Entry::Shard(shard, address), now, now);
+                self.push(recorder, &BlockEntry::Shard(shard, address), now, now);
                 self.shards_written.insert(shard);
             }
         }
@@ -255,20 +265,20 @@ impl Log {
     }
 
     /// Callers that the present segment lacks, in blocks of their own.
-    fn write_callers(&mut self, recorder: &Recorder, lane: &Lane, now: Nanos) {
+    fn write_callers(&mut self, recorder: &Recorder, buffer: &ThreadBuffer, now: Nanos) {
         self.append(recorder);
-        for (key, caller) in lane.callers() {
+        for (key, caller) in buffer.callers() {
             if self.callers_written.len() >= CALLERS_MAX {
                 self.callers_written.clear();
             }
             if self.callers_written.insert(*key) {
-                self.push(recorder, &Entry::Caller(*key, caller.clone()), now, now);
+                self.push(recorder, &BlockEntry::Caller(*key, caller.clone()), now, now);
             }
         }
         self.append(recorder);
     }
 
-    fn push(&mut self, recorder: &Recorder, entry: &Entry, at: Nanos, until: Nanos) {
+    fn push(&mut self, recorder: &Recorder, entry: &BlockEntry, at: Nanos, until: Nanos) {
         if self.lock.is_none() {
             return;
         }
@@ -337,10 +347,10 @@ impl Log {
         self.shards_written.clear();
         self.callers_written.clear();
         let LogOptions { region, node, .. } = self.options.clone();
-        self.push(recorder, &Entry::Writer { region, node }, now, now);
+        self.push(recorder, &BlockEntry::Writer { region, node }, now, now);
         self.append(recorder);
-        for event in self.standing.events().to_vec() {
-            self.push(recorder, &Entry::Event(event), now, now);
+        for event in self.active_events.events().to_vec() {
+            self.push(recorder, &BlockEntry::Event(event), now, now);
         }
         self.append(recorder);
     }

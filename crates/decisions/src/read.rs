@@ -3,9 +3,9 @@
 //! A complete segment says by its index which blocks to look into; one without is walked through. Nothing that is
 //! found in a file is believed before its checksum was compared; a block that is damaged costs what is in it.
 
-use crate::block::{HEAD_BYTES, Head, PAYLOAD_MAX, Place};
+use crate::block::{BlockPosition, HEAD_BYTES, Head, PAYLOAD_MAX};
 use crate::caller::{Caller, PartTag};
-use crate::entry::{Entries, Entry};
+use crate::entry::{BlockEntry, Entries};
 use crate::event::Event;
 use crate::index::{Index, Term};
 use crate::log::segments;
@@ -31,7 +31,7 @@ const MARGIN: Nanos = Nanos::from_secs(5);
 
 /// What of a rule is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum RuleFilter {
     Nothing,
     /// Every caller.
     All,
@@ -96,7 +96,7 @@ impl WantedCallers<'_> {
 
 pub struct Query<'q> {
     /// What of each rule that the log names is asked for.
-    pub wanted: &'q dyn Fn(&RuleName) -> Wanted,
+    pub wanted: &'q dyn Fn(&RuleName) -> RuleFilter,
     /// Further callers.
     pub callers: Option<&'q WantedCallers<'q>>,
     pub request: Option<RequestTag>,
@@ -114,17 +114,18 @@ impl fmt::Debug for Query<'_> {
     }
 }
 
+/// Reading the decision log failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the decision log {path} can't be read: {source}; is that the directory that log.decisions names?")]
-pub struct ReadError {
+pub struct LogReadError {
     pub path: PathBuf,
     pub source: io::Error,
 }
 
 /// What was found, the newest first.
 #[derive(Debug, Default)]
-pub struct Found {
-    pub records: Vec<FoundRecord>,
+pub struct QueryResult {
+    pub records: Vec<QueryRecord>,
     /// Denials that are known by rule only.
     pub counts: Vec<RuleCount>,
     /// In the order of their times.
@@ -150,21 +151,21 @@ pub struct Writer {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FoundRecord {
+pub struct QueryRecord {
     pub record: Record,
-    /// Which of [`Found::writers`] decided it.
+    /// Which of [`QueryResult::writers`] decided it.
     pub writer: usize,
 }
 
 /// A file of the log.
-struct Opened {
+struct OpenSegment {
     file: File,
     index: Index,
     /// Who wrote it, among all writers.
     writer: usize,
 }
 
-impl Opened {
+impl OpenSegment {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -182,7 +183,7 @@ impl Opened {
                 Index::made(blocks, pairs)
             }
         };
-        Ok(Opened { file, index, writer: 0 })
+        Ok(OpenSegment { file, index, writer: 0 })
     }
 
     /// The numbers of blocks that may have one of the terms; all of them where that isn't known any more.
@@ -193,12 +194,12 @@ impl Opened {
         found.map_or_else(all, |found| found.into_iter().flatten().collect())
     }
 
-    fn place(&self, number: u32) -> Option<&Place> {
+    fn place(&self, number: u32) -> Option<&BlockPosition> {
         self.index.blocks.get(usize::try_from(number).ok()?)
     }
 
     /// What a block has after its head, in `buffer`.
-    fn payload<'b>(&self, place: &Place, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+    fn payload<'b>(&self, place: &BlockPosition, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
         let mut head = [0; HEAD_BYTES];
         self.file.read_exact_at(&mut head, u64::from(place.offset)).ok()?;
         let head = Head::read(&head)?;
@@ -216,13 +217,14 @@ impl Opened {
 }
 
 /// Answers a query from the files of a directory.
-pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
-    let failed = |source| ReadError { path: directory.to_owned(), source };
-    let mut search = Search { query, found: Found::default(), buffer: Vec::new(), matched: HashSet::new() };
+pub fn read(directory: &Path, query: &Query<'_>) -> Result<QueryResult, LogReadError> {
+    let failed = |source| LogReadError { path: directory.to_owned(), source };
+    let mut search =
+        Search { query, found: QueryResult::default(), buffer: Vec::new(), matched: HashSet::new() };
     // Files that can't be opened, or went meanwhile, cost their own records only.
-    let mut files: Vec<Opened> = Vec::new();
+    let mut files: Vec<OpenSegment> = Vec::new();
     for (path, _) in segments(directory).map_err(failed)?.iter().rev() {
-        match Opened::open(path) {
+        match OpenSegment::open(path) {
             Ok(opened) if opened.spans(query.since, query.until) => files.push(opened),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -246,30 +248,35 @@ pub fn read(directory: &Path, query: &Query<'_>) -> Result<Found, ReadError> {
 
 struct Search<'q> {
     query: &'q Query<'q>,
-    found: Found,
+    found: QueryResult,
     buffer: Vec<u8>,
     /// Callers that fit [`Query::callers`].
     matched: HashSet<(RuleId, KeyHash)>,
 }
 
 /// What of each rule is asked for, where that is anything.
-type WantedRules = HashMap<RuleId, Wanted>;
+type WantedRules = HashMap<RuleId, RuleFilter>;
 
 impl Search<'_> {
     /// Hands on every entry of the blocks with this term.
-    fn each(&mut self, file: &Opened, term: Term, take: impl FnMut(&mut Found, Entry)) {
+    fn each(&mut self, file: &OpenSegment, term: Term, take: impl FnMut(&mut QueryResult, BlockEntry)) {
         self.each_of(file, &[term], take);
     }
 
-    fn each_of(&mut self, file: &Opened, terms: &[Term], take: impl FnMut(&mut Found, Entry)) {
+    fn each_of(
+        &mut self,
+        file: &OpenSegment,
+        terms: &[Term],
+        take: impl FnMut(&mut QueryResult, BlockEntry),
+    ) {
         self.each_in(file, file.blocks_with(terms), take);
     }
 
     fn each_in(
         &mut self,
-        file: &Opened,
+        file: &OpenSegment,
         numbers: impl IntoIterator<Item = u32>,
-        mut take: impl FnMut(&mut Found, Entry),
+        mut take: impl FnMut(&mut QueryResult, BlockEntry),
     ) {
         for number in numbers {
             let Some(place) = file.place(number) else { continue };
@@ -281,16 +288,16 @@ impl Search<'_> {
         }
     }
 
-    fn names(&mut self, file: &mut Opened) {
+    fn names(&mut self, file: &mut OpenSegment) {
         let mut writer = Writer::default();
         self.each(file, Term::NAMES, |found, entry| match entry {
-            Entry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
+            BlockEntry::Rule(id, name) if found.rules.len() < NAMES_MAX => {
                 found.rules.insert(id, name);
             }
-            Entry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
+            BlockEntry::Shard(tag, address) if found.shards.len() < NAMES_MAX => {
                 found.shards.insert(tag, address);
             }
-            Entry::Writer { region, node } => writer = Writer { region, node },
+            BlockEntry::Writer { region, node } => writer = Writer { region, node },
             _ => {}
         });
         let writers = &mut self.found.writers;
@@ -301,11 +308,11 @@ impl Search<'_> {
     }
 
     /// Finds the callers of a file that are asked for by a part of their names.
-    fn matched(&mut self, file: &Opened, wanted: &WantedCallers<'_>) {
+    fn matched(&mut self, file: &OpenSegment, wanted: &WantedCallers<'_>) {
         let terms = wanted.terms();
         let mut matched = std::mem::take(&mut self.matched);
         self.each_of(file, &terms, |found, entry| {
-            if let Entry::Caller(key, caller) = entry
+            if let BlockEntry::Caller(key, caller) = entry
                 && matched.len() < CALLERS_MAX
                 && let Some(rule) = found.rules.get(&caller.rule)
                 && (wanted.of_rule)(rule)
@@ -318,7 +325,7 @@ impl Search<'_> {
     }
 
     /// Finds who the records of a file are about.
-    fn callers(&mut self, file: &Opened) {
+    fn callers(&mut self, file: &OpenSegment) {
         let unknown: HashSet<KeyHash> = self
             .found
             .records
@@ -334,7 +341,7 @@ impl Search<'_> {
         let of_callers = file.blocks_with(&[Term::CALLERS]);
         let numbers: Vec<u32> = file.blocks_with(&terms).intersection(&of_callers).copied().collect();
         self.each_in(file, numbers, |found, entry| {
-            if let Entry::Caller(key, caller) = entry
+            if let BlockEntry::Caller(key, caller) = entry
                 && unknown.contains(&key)
             {
                 found.callers.insert(key, caller);
@@ -345,13 +352,13 @@ impl Search<'_> {
     /// What to look up, and what to take of what is found.
     fn terms(&self) -> (Vec<Term>, WantedRules) {
         let asked = self.found.rules.iter().map(|(id, name)| (*id, (self.query.wanted)(name)));
-        let wanted: WantedRules = asked.filter(|(_, wanted)| *wanted != Wanted::Nothing).collect();
+        let wanted: WantedRules = asked.filter(|(_, wanted)| *wanted != RuleFilter::Nothing).collect();
         if let Some(RequestTag(tag)) = self.query.request {
             return (vec![Term::of(tag)], wanted);
         }
-        let terms_of = |(rule, wanted): (&RuleId, &Wanted)| match wanted {
-            Wanted::Keys(keys) => keys.iter().map(|key| Term::of(key.high)).collect(),
-            Wanted::All | Wanted::Nothing => vec![Term::of(rule.0)],
+        let terms_of = |(rule, wanted): (&RuleId, &RuleFilter)| match wanted {
+            RuleFilter::Keys(keys) => keys.iter().map(|key| Term::of(key.high)).collect(),
+            RuleFilter::All | RuleFilter::Nothing => vec![Term::of(rule.0)],
         };
         let mut terms: BTreeSet<Term> = wanted.iter().flat_map(terms_of).collect();
         terms.extend(self.matched.iter().map(|(_, key)| Term::of(key.high)));
@@ -359,7 +366,7 @@ impl Search<'_> {
         (terms.into_iter().collect(), wanted)
     }
 
-    fn records(&mut self, file: &Opened, terms: &[Term], wanted: &WantedRules) {
+    fn records(&mut self, file: &OpenSegment, terms: &[Term], wanted: &WantedRules) {
         let Query { request, since, until, admissions, records_max, .. } = *self.query;
         let records_max = records_max.clamp(1, RECORDS_MAX);
         let by_hash = self.query.callers.and_then(|callers| callers.key);
@@ -374,21 +381,22 @@ impl Search<'_> {
         let matched = std::mem::take(&mut self.matched);
         let is_wanted = |record: &Record| {
             let is_of_caller = match wanted.get(&record.rule) {
-                Some(Wanted::All) => true,
-                Some(Wanted::Keys(keys)) if keys.contains(&record.key) => true,
+                Some(RuleFilter::All) => true,
+                Some(RuleFilter::Keys(keys)) if keys.contains(&record.key) => true,
                 _ => {
                     matched.contains(&(record.rule, record.key))
                         || (by_hash == Some(record.key.high) && of_rule.contains(&record.rule))
                 }
             };
             let is_in_time = record.at <= until && record.last.max(record.at) >= since;
-            let is_asked = admissions || request.is_some() || record.outcome != crate::Outcome::Admitted;
+            let is_asked =
+                admissions || request.is_some() || record.outcome != crate::RecordOutcome::Admitted;
             is_of_caller && is_in_time && is_asked && request.is_none_or(|tag| tag == record.request)
         };
-        let is_asked = |place: &Place| place.first <= until && place.last >= since;
+        let is_asked = |place: &BlockPosition| place.first <= until && place.last >= since;
         let writer = file.writer;
         let is_counted = |count: &RuleCount| {
-            let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&Wanted::All);
+            let is_asked = request.is_none() && wanted.get(&count.rule) == Some(&RuleFilter::All);
             is_asked && count.first <= until && count.last >= since
         };
         for number in file.blocks_with(terms).into_iter().rev() {
@@ -405,10 +413,10 @@ impl Search<'_> {
             let found = &mut self.found;
             for entry in Entries::new(payload) {
                 match entry {
-                    Entry::Record(record) if is_wanted(&record) => {
-                        found.records.push(FoundRecord { record, writer });
+                    BlockEntry::Record(record) if is_wanted(&record) => {
+                        found.records.push(QueryRecord { record, writer });
                     }
-                    Entry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
+                    BlockEntry::Count(count) if is_counted(&count) && found.counts.len() < RECORDS_MAX => {
                         found.counts.push(count);
                     }
                     _ => {}
@@ -422,14 +430,14 @@ impl Search<'_> {
     }
 
     /// Whether there are as many records as were asked for, all of them newer than what a block has.
-    fn has_newer(&self, place: &Place, records_max: usize) -> bool {
+    fn has_newer(&self, place: &BlockPosition, records_max: usize) -> bool {
         let oldest = self.found.records.last().map_or(Nanos::ZERO, |found| found.record.at);
         self.found.records.len() == records_max && place.last < oldest
     }
 
-    fn events(&mut self, file: &Opened) {
+    fn events(&mut self, file: &OpenSegment) {
         self.each(file, Term::EVENTS, |found, entry| {
-            if let Entry::Event(event) = entry
+            if let BlockEntry::Event(event) = entry
                 && found.events.len() < EVENTS_MAX
             {
                 found.events.push(event);

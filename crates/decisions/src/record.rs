@@ -3,7 +3,7 @@
 //! Small and of a fixed size, so that the hot path can put one down without allocating. Texts (names of rules,
 //! addresses of shards) are referred to by hashes that are the same in every segment and on every node.
 
-use tidegate_core::{KeyId, Nanos, Seen};
+use tidegate_core::{KeyId, Nanos, TierCounts};
 
 /// The bits of a key that don't depend on where it is kept: 96 of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -102,17 +102,18 @@ fn text_hash(text: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
+/// The outcome of a recorded decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum RecordOutcome {
     Admitted,
     Denied,
     /// By a shadow rule, which only says so.
     WouldDeny,
 }
 
-/// How it was decided.
+/// How a recorded decision was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Path {
+pub enum RecordPath {
     Local,
     Cold,
     Stale,
@@ -126,44 +127,45 @@ pub enum Path {
     Missing,
 }
 
-impl Outcome {
-    pub(crate) const ALL: [Outcome; 3] = [Outcome::Admitted, Outcome::Denied, Outcome::WouldDeny];
+impl RecordOutcome {
+    pub(crate) const ALL: [RecordOutcome; 3] =
+        [RecordOutcome::Admitted, RecordOutcome::Denied, RecordOutcome::WouldDeny];
 
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Admitted => "admitted",
-            Outcome::Denied => "denied",
-            Outcome::WouldDeny => "would_deny",
+            RecordOutcome::Admitted => "admitted",
+            RecordOutcome::Denied => "denied",
+            RecordOutcome::WouldDeny => "would_deny",
         }
     }
 }
 
-impl Path {
-    pub(crate) const ALL: [Path; 10] = [
-        Path::Local,
-        Path::Cold,
-        Path::Stale,
-        Path::Strict,
-        Path::Credit,
-        Path::Exact,
-        Path::Lease,
-        Path::Quota,
-        Path::Unverified,
-        Path::Missing,
+impl RecordPath {
+    pub(crate) const ALL: [RecordPath; 10] = [
+        RecordPath::Local,
+        RecordPath::Cold,
+        RecordPath::Stale,
+        RecordPath::Strict,
+        RecordPath::Credit,
+        RecordPath::Exact,
+        RecordPath::Lease,
+        RecordPath::Quota,
+        RecordPath::Unverified,
+        RecordPath::Missing,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Path::Local => "local",
-            Path::Cold => "cold",
-            Path::Stale => "stale",
-            Path::Strict => "strict",
-            Path::Credit => "credit",
-            Path::Exact => "exact",
-            Path::Lease => "lease",
-            Path::Quota => "quota",
-            Path::Unverified => "unverified",
-            Path::Missing => "missing",
+            RecordPath::Local => "local",
+            RecordPath::Cold => "cold",
+            RecordPath::Stale => "stale",
+            RecordPath::Strict => "strict",
+            RecordPath::Credit => "credit",
+            RecordPath::Exact => "exact",
+            RecordPath::Lease => "lease",
+            RecordPath::Quota => "quota",
+            RecordPath::Unverified => "unverified",
+            RecordPath::Missing => "missing",
         }
     }
 }
@@ -174,14 +176,14 @@ pub struct Record {
     pub key: KeyHash,
     pub rule: RuleId,
     pub rule_version: u64,
-    pub outcome: Outcome,
-    pub path: Path,
+    pub outcome: RecordOutcome,
+    pub path: RecordPath,
     pub shard: ShardTag,
     pub request: RequestTag,
     pub trace: Trace,
     pub cost: u64,
     pub limit: u64,
-    pub seen: Seen,
+    pub counts: TierCounts,
     /// How long the caller would have had to wait; `None` when it passed, or when no wait helps. In whole
     /// milliseconds once it is written.
     pub retry_after: Option<Nanos>,

@@ -1,13 +1,13 @@
 //! What decisions are handed to: lanes that are never waited for, and a short queue of events.
 //!
-//! A thread has a lane of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
+//! A thread has a buffer of its own, which only the writer takes from it, for as long as a swap takes. Who finds it
 //! taken goes to the next one; who finds all taken, which nobody has seen yet, counts a drop.
 
 use crate::caller::Caller;
 use crate::event::Event;
-use crate::lane::{Kind, Lane, Noted};
 use crate::name::RuleName;
-use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId, ShardTag};
+use crate::record::{KeyHash, Record, RecordOutcome, RuleCount, RuleId, ShardTag};
+use crate::thread_buffer::{DenialKind, RecordHeader, ThreadBuffer};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -20,18 +20,18 @@ const EVENTS_MAX: usize = 4096;
 const SHARDS_MAX: usize = 4096;
 
 thread_local! {
-    static LANE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static BUFFER_INDEX: Cell<usize> = const { Cell::new(usize::MAX) };
 }
-static NEXT_LANE: AtomicUsize = AtomicUsize::new(0);
+static NEXT_BUFFER: AtomicUsize = AtomicUsize::new(0);
 
-/// A lane behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
+/// A buffer behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Guarded(Mutex<Lane>);
+struct Guarded(Mutex<ThreadBuffer>);
 
 #[derive(Debug)]
 pub struct Recorder {
-    lanes: Box<[Guarded]>,
+    buffers: Box<[Guarded]>,
     events: Mutex<VecDeque<Event>>,
     shards: Mutex<HashMap<ShardTag, String>>,
     counters: Counters,
@@ -40,7 +40,7 @@ pub struct Recorder {
 /// What was noted, and what became of it.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Denials that found every lane taken: they are in the log as a number.
+    /// Denials that found every buffer taken: they are in the log as a number.
     pub(crate) denials_dropped: AtomicU64,
     pub(crate) denials_dropped_told: AtomicU64,
     pub(crate) admissions_dropped: AtomicU64,
@@ -64,7 +64,7 @@ impl Counters {
         self.lines_lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 9] {
         [
             ("decisions_logged", &self.written),
             ("decisions_log_bytes", &self.bytes),
@@ -84,9 +84,9 @@ impl Recorder {
     /// For so many threads that decide.
     pub fn new(threads: usize) -> Self {
         // One more, for who finds its own taken.
-        let lanes = (0..=threads.clamp(1, 1024)).map(|_| Guarded::default()).collect();
+        let buffers = (0..=threads.clamp(1, 1024)).map(|_| Guarded::default()).collect();
         Recorder {
-            lanes,
+            buffers,
             events: Mutex::new(VecDeque::new()),
             shards: Mutex::new(HashMap::new()),
             counters: Counters::default(),
@@ -100,62 +100,62 @@ impl Recorder {
     /// Counts a denial whose key is in a flood: that is all that is to be done about it. False where it isn't, or
     /// where that can't be said without waiting: it is to be noted then.
     #[inline]
-    pub fn fold(&self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
-        self.lanes[self.own_lane()].0.try_lock().is_some_and(|mut lane| lane.fold(key, kind, at))
+    pub fn fold(&self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
+        self.buffers[self.own_buffer()].0.try_lock().is_some_and(|mut buffer| buffer.fold(key, kind, at))
     }
 
-    /// Puts a decision down. `record`, `name` and `caller` are asked only where they are kept: of a flood, hardly ever.
-    /// They run while the thread's lane is held, so they mustn't note anything themselves.
-    pub fn note(
+    /// Records a decision. `record`, `name` and `caller` are called only where their result is stored: in a flood, rarely.
+    /// They run while the thread's buffer is locked, so they mustn't record anything themselves.
+    pub fn record(
         &self,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
-        let own = self.own_lane();
-        if let Some(mut lane) = self.lanes[own].0.try_lock() {
-            return lane.note(noted, record, name, caller);
+        let own = self.own_buffer();
+        if let Some(mut buffer) = self.buffers[own].0.try_lock() {
+            return buffer.record(header, record, name, caller);
         }
-        self.note_elsewhere(own, noted, record, name, caller);
+        self.record_elsewhere(own, header, record, name, caller);
     }
 
     #[inline]
-    fn own_lane(&self) -> usize {
-        let own = LANE.get();
-        if own < self.lanes.len() { own } else { self.lane_of(own) }
+    fn own_buffer(&self) -> usize {
+        let own = BUFFER_INDEX.get();
+        if own < self.buffers.len() { own } else { self.buffer_of(own) }
     }
 
-    /// The lane of a thread that comes first, or of one more than was said.
+    /// Assigns a buffer to a thread that records for the first time, or to one more than was announced.
     #[cold]
-    fn lane_of(&self, own: usize) -> usize {
-        let own = if own == usize::MAX { NEXT_LANE.fetch_add(1, Ordering::Relaxed) } else { own };
-        LANE.set(own);
-        own % self.lanes.len()
+    fn buffer_of(&self, own: usize) -> usize {
+        let own = if own == usize::MAX { NEXT_BUFFER.fetch_add(1, Ordering::Relaxed) } else { own };
+        BUFFER_INDEX.set(own);
+        own % self.buffers.len()
     }
 
-    /// The writer has the thread's own lane, or another thread does.
+    /// Records into another buffer, because the writer or another thread has the thread's own.
     #[cold]
-    fn note_elsewhere(
+    fn record_elsewhere(
         &self,
         own: usize,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
-        let (before, from_own) = self.lanes.split_at(own);
-        match from_own.iter().chain(before).find_map(|lane| lane.0.try_lock()) {
-            Some(mut lane) => lane.note(noted, record, name, caller),
-            None => self.drop_one(noted.outcome),
+        let (before, from_own) = self.buffers.split_at(own);
+        match from_own.iter().chain(before).find_map(|buffer| buffer.0.try_lock()) {
+            Some(mut buffer) => buffer.record(header, record, name, caller),
+            None => self.drop_one(header.outcome),
         }
     }
 
     #[cold]
-    fn drop_one(&self, outcome: Outcome) {
+    fn drop_one(&self, outcome: RecordOutcome) {
         let counter = match outcome {
-            Outcome::Admitted => &self.counters.admissions_dropped,
-            Outcome::Denied | Outcome::WouldDeny => &self.counters.denials_dropped,
+            RecordOutcome::Admitted => &self.counters.admissions_dropped,
+            RecordOutcome::Denied | RecordOutcome::WouldDeny => &self.counters.denials_dropped,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -187,29 +187,29 @@ impl Recorder {
         self.events.lock().drain(..).collect()
     }
 
-    /// Takes what was put down, lane by lane, and leaves the empty `spare` in its place.
-    pub(crate) fn take(&self, spare: &mut Lane, now: Nanos, mut each: impl FnMut(&Lane)) {
-        for (index, lane) in self.lanes.iter().enumerate() {
-            std::mem::swap(&mut *lane.0.lock(), spare);
+    /// Takes what was put down, buffer by buffer, and leaves the empty `spare` in its place.
+    pub(crate) fn take(&self, spare: &mut ThreadBuffer, now: Nanos, mut each: impl FnMut(&ThreadBuffer)) {
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            std::mem::swap(&mut *buffer.0.lock(), spare);
             self.counters.admissions_dropped.fetch_add(spare.admissions_dropped, Ordering::Relaxed);
             if index == 0 {
-                self.tell_dropped(spare, now);
+                self.record_dropped(spare, now);
             }
             if !spare.is_empty() {
-                spare.settle();
+                spare.flush_counts();
                 each(spare);
             }
             spare.clear();
         }
     }
 
-    /// What was dropped is in the log as a number.
-    fn tell_dropped(&self, lane: &mut Lane, now: Nanos) {
+    /// Writes the number of dropped denials into the buffer.
+    fn record_dropped(&self, buffer: &mut ThreadBuffer, now: Nanos) {
         let dropped = self.counters.denials_dropped.load(Ordering::Relaxed);
         let told = self.counters.denials_dropped_told.swap(dropped, Ordering::Relaxed);
         if dropped > told {
             let count = RuleCount { rule: RuleId::UNKNOWN, first: now, last: now, count: dropped - told };
-            lane.count_many(count, || unreachable!("nobody's rule has no name"));
+            buffer.count_many(count, || unreachable!("nobody's rule has no name"));
         }
     }
 }

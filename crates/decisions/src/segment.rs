@@ -3,8 +3,8 @@
 //! A block is handed to the system whole, in one write: a process that is killed loses none that was written. A
 //! segment without an index (its process was killed) is read by walking through it, until it is given one.
 
-use crate::block::{self, HEAD_BYTES, Head, Place};
-use crate::entry::{Entries, Entry};
+use crate::block::{self, BlockPosition, HEAD_BYTES, Head};
+use crate::entry::{BlockEntry, Entries};
 use crate::index::{self, Term};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Segment {
     file: File,
     pub(crate) length: u64,
-    blocks: Vec<Place>,
+    blocks: Vec<BlockPosition>,
     /// Terms with their blocks.
     pairs: Vec<u64>,
 }
@@ -57,7 +57,7 @@ impl Segment {
         self.file.write_all(&bytes)?;
         let offset = u32::try_from(self.length).map_err(io::Error::other)?;
         let number = u32::try_from(self.blocks.len()).map_err(io::Error::other)?;
-        self.blocks.push(Place { offset, first, last });
+        self.blocks.push(BlockPosition { offset, first, last });
         terms.sort_unstable();
         terms.dedup();
         self.pairs.extend(terms.drain(..).map(|term| term.in_block(number)));
@@ -90,7 +90,7 @@ impl Segment {
 }
 
 /// The blocks of a segment in memory, and the terms that are in them.
-pub(crate) fn walk(bytes: &[u8]) -> (Vec<Place>, Vec<u64>) {
+pub(crate) fn walk(bytes: &[u8]) -> (Vec<BlockPosition>, Vec<u64>) {
     let blocks = block::scan(bytes, FILE_MARK.len());
     let (mut pairs, mut terms) = (Vec::new(), Vec::new());
     for (number, place) in (0..).zip(&blocks) {
@@ -106,27 +106,29 @@ pub(crate) fn walk(bytes: &[u8]) -> (Vec<Place>, Vec<u64>) {
 }
 
 /// What a block in memory has after its head, if that is whole.
-fn payload_at<'b>(bytes: &'b [u8], place: &Place) -> Option<&'b [u8]> {
+fn payload_at<'b>(bytes: &'b [u8], place: &BlockPosition) -> Option<&'b [u8]> {
     let at = usize::try_from(place.offset).ok()?;
     let head = Head::read(bytes.get(at..)?)?;
     head.checked(bytes.get(at + HEAD_BYTES..)?)
 }
 
 /// By what an entry is found.
-pub(crate) fn terms_of(entry: &Entry) -> impl Iterator<Item = Term> + '_ {
+pub(crate) fn terms_of(entry: &BlockEntry) -> impl Iterator<Item = Term> + '_ {
     let terms = match entry {
-        Entry::Record(record) => [
+        BlockEntry::Record(record) => [
             Some(Term::of(record.key.high)),
             Some(Term::of(record.rule.0)),
             Some(Term::of(record.request.0)).filter(|_| record.request.0 != 0),
         ],
-        Entry::Count(count) => [Some(Term::of(count.rule.0)), None, None],
-        Entry::Event(_) => [Some(Term::EVENTS), None, None],
-        Entry::Caller(key, _) => [Some(Term::CALLERS), Some(Term::of(key.high)), None],
-        Entry::Rule(..) | Entry::Shard(..) | Entry::Writer { .. } => [Some(Term::NAMES), None, None],
+        BlockEntry::Count(count) => [Some(Term::of(count.rule.0)), None, None],
+        BlockEntry::Event(_) => [Some(Term::EVENTS), None, None],
+        BlockEntry::Caller(key, _) => [Some(Term::CALLERS), Some(Term::of(key.high)), None],
+        BlockEntry::Rule(..) | BlockEntry::Shard(..) | BlockEntry::Writer { .. } => {
+            [Some(Term::NAMES), None, None]
+        }
     };
     let parts = match entry {
-        Entry::Caller(_, caller) => &caller.parts[..],
+        BlockEntry::Caller(_, caller) => &caller.parts[..],
         _ => &[],
     };
     terms.into_iter().flatten().chain(parts.iter().map(|part| Term::of(part.0)))

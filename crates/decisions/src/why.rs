@@ -8,10 +8,10 @@ mod json;
 mod words;
 
 use crate::caller::Caller;
-use crate::event::{Event, Standing};
+use crate::event::{ActiveEvents, Event};
 use crate::name::RuleName;
-use crate::read::{Found, FoundRecord, Writer};
-use crate::record::{KeyHash, Outcome, Record, RuleCount, RuleId};
+use crate::read::{QueryRecord, QueryResult, Writer};
+use crate::record::{KeyHash, Record, RecordOutcome, RuleCount, RuleId};
 use std::collections::HashMap;
 use tidegate_core::Nanos;
 
@@ -69,7 +69,7 @@ impl Cause {
 
 /// One decision, with all that is known about it.
 #[derive(Debug)]
-pub struct Explained<'f> {
+pub struct ExplainedDecision<'f> {
     pub record: &'f Record,
     pub rule: Option<&'f RuleName>,
     pub shard: Option<&'f str>,
@@ -87,7 +87,7 @@ pub struct Explained<'f> {
 
 #[derive(Debug)]
 pub struct Explanation<'f> {
-    pub decisions: Vec<Explained<'f>>,
+    pub decisions: Vec<ExplainedDecision<'f>>,
     pub counted: Vec<(&'f RuleCount, Option<&'f RuleName>)>,
     pub is_cut: bool,
     pub damaged: usize,
@@ -95,18 +95,18 @@ pub struct Explanation<'f> {
 }
 
 impl<'f> Explanation<'f> {
-    pub fn new(found: &'f Found, audience: Audience) -> Self {
+    pub fn new(found: &'f QueryResult, audience: Audience) -> Self {
         let decisions = found.records.iter().map(|of| {
             let record = &of.record;
             let rule = found.rules.get(&record.rule);
-            let unwell = Standing::at(&found.events, record.at).events().to_vec();
+            let unwell = ActiveEvents::at(&found.events, record.at).events().to_vec();
             let recent = cause::recent(&found.events, record, rule);
             let shard = found.shards.get(&record.shard).map(String::as_str);
             let is_away = cause::is_away(&found.events, &unwell, record, shard);
             let (cause, changed) = cause::cause(record, is_away, &recent);
             let writer = found.writers.get(of.writer);
             let caller = found.callers.get(&record.key);
-            Explained { record, rule, shard, writer, caller, cause, changed, unwell, recent }
+            ExplainedDecision { record, rule, shard, writer, caller, cause, changed, unwell, recent }
         });
         Explanation {
             decisions: decisions.collect(),
@@ -130,11 +130,11 @@ pub struct Nearest {
 
 impl Nearest {
     /// Returns the callers of what was found, each with its denials, those with most of them first.
-    pub fn of(found: &Found) -> Vec<Nearest> {
+    pub fn of(found: &QueryResult) -> Vec<Nearest> {
         let mut by_caller: HashMap<(RuleId, KeyHash), Nearest> = HashMap::new();
-        for FoundRecord { record, .. } in &found.records {
+        for QueryRecord { record, .. } in &found.records {
             let Some(rule) = found.rules.get(&record.rule) else { continue };
-            if record.outcome != Outcome::Denied {
+            if record.outcome != RecordOutcome::Denied {
                 continue;
             }
             let near = by_caller.entry((record.rule, record.key)).or_insert_with(|| Nearest {

@@ -9,8 +9,8 @@
 use smallvec::SmallVec;
 use std::hint::black_box;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync};
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::identity::Shape;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State;
@@ -19,7 +19,9 @@ use tidegate_core::{
     Nanos, Outcome, Period, Rate, SharedState, Spec, Table,
 };
 use tidegate_node::region::RegionOptions;
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
 use tidegate_rules::RuleSet;
 
 const KEYS: u64 = 64;
@@ -58,7 +60,7 @@ fn main() {
         "engine-redis" => requests(&sharing_engine(), operations),
         "engine-unwatched" => {
             let engine = sharing_engine();
-            tidegate_node::top::look_away();
+            tidegate_node::top::stop_sampling();
             requests(&engine, operations);
         }
         "hash" => hash(operations),
@@ -108,11 +110,12 @@ fn hear(table: &Table<SharedState>, key: KeyId, spec: &Spec) {
             CountReply::Window { current: cell, previous: Some(cell), owners: LIVE_NODES }
         }
         CountSync::Gcra { .. } => {
-            let busy = Busy { tat: NOW.now.plus(Nanos::from_millis(7)), since: NOW.now };
+            let busy = BusyPeriod { tat: NOW.now.plus(Nanos::from_millis(7)), since: NOW.now };
             CountReply::Gcra { busy, stored: 0, owners: LIVE_NODES }
         }
     };
-    let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+    let sent =
+        KeySync { key, epoch: 0, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
     let reply = KeyReply {
         epoch: 0,
         counts: heard,
@@ -166,7 +169,7 @@ fn five_denied(
     for number in 0..operations {
         let text = black_box(&texts[usize::try_from(number % KEYS).unwrap()]);
         let items: [Item; 5] = std::array::from_fn(|limit| item(prefixes[limit].key(text), specs[limit]));
-        let outcome = table.decide_all_suspecting(&items, black_box(suspect), NOW, &mut decisions);
+        let outcome = table.decide_all_predicting(&items, black_box(suspect), NOW, &mut decisions);
         assert_eq!(black_box(outcome), Ok(Outcome::Denied));
     }
 }
@@ -201,7 +204,7 @@ fn sharing_engine() -> Engine {
     table.set_live_nodes(LIVE_NODES);
     for text in texts() {
         let limits = [given(&text)];
-        let Ok(Decided::Ask(asking)) = engine.decide(&rules, &request(&limits), NOW) else {
+        let Ok(DecideOutcome::Ask(asking)) = engine.decide(&rules, &request(&limits), NOW) else {
             panic!("a cold key asks");
         };
         let ask = asking.asks()[0];

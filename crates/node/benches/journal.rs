@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
-use tidegate_decisions::{CAP_BYTES_DEFAULT, LogOptions, Query, RECORDS_MAX, Wanted, read};
+use tidegate_decisions::{CAP_BYTES_DEFAULT, LogOptions, Query, RECORDS_MAX, RuleFilter, read};
 use tidegate_node::clock::Clock;
 use tidegate_node::journal::Journal;
 use tidegate_node::journal::writer::JournalWriter;
@@ -75,7 +75,7 @@ struct Offered {
 /// For callgrind: denials of one kind, on this thread alone.
 fn counted(case: &str, denials: u64) {
     const NOW: Nanos = Nanos::from_secs(1_800_000_000);
-    top::look_away();
+    top::stop_sampling();
     let engine = engine();
     let (is_kept, is_written) = match case {
         "folded" => (true, false),
@@ -94,7 +94,7 @@ fn counted(case: &str, denials: u64) {
     come(keys);
     if is_kept {
         // Nobody writes: what is counted is what those do who decide.
-        engine.keep_journal(Journal::new(1, None));
+        engine.set_journal(Journal::new(1, None));
     }
     (0..denials.div_ceil(keys)).for_each(|_| come(keys));
 }
@@ -128,7 +128,7 @@ impl Subjects {
         let clock = Arc::new(Clock::system());
         let journal = Journal::new(cores, directory.clone());
         let with = engine();
-        with.keep_journal(journal.clone());
+        with.set_journal(journal.clone());
         let (region, node) = ("r".into(), "n".into());
         let options = LogOptions { directory: directory.clone(), cap_bytes: CAP_BYTES_DEFAULT, region, node };
         let watched = clock.clone();
@@ -154,7 +154,7 @@ enum Subjected {
 
 /// What a thread is to do from now on; what it does from then until then counts.
 #[derive(Clone)]
-struct Order {
+struct BenchCommand {
     subjects: Arc<Subjects>,
     subjected: Subjected,
     offered: Offered,
@@ -200,7 +200,7 @@ impl Round {
 
 /// The threads that decide: the same for all rounds, as a node's are.
 struct Crew {
-    orders: Vec<Sender<Order>>,
+    orders: Vec<Sender<BenchCommand>>,
     done: Receiver<Round>,
 }
 
@@ -208,7 +208,7 @@ impl Crew {
     fn new(threads: usize) -> Self {
         let (report, done) = channel();
         let hire = |thread: usize| {
-            let ((order, orders), report) = (channel::<Order>(), report.clone());
+            let ((order, orders), report) = (channel::<BenchCommand>(), report.clone());
             std::thread::spawn(move || {
                 let mut number = (thread as u64) << 40;
                 // Until nobody wants anything any more.
@@ -222,8 +222,13 @@ impl Crew {
     /// One round on all cores; the log is written in the middle of it.
     fn round(&self, subjects: &Arc<Subjects>, subjected: Subjected, offered: Offered) -> Round {
         let from = subjects.clock.now().now.plus(nanos(WARM_UP));
-        let order =
-            Order { subjects: subjects.clone(), subjected, offered, from, until: from.plus(nanos(ROUND)) };
+        let order = BenchCommand {
+            subjects: subjects.clone(),
+            subjected,
+            offered,
+            from,
+            until: from.plus(nanos(ROUND)),
+        };
         self.orders.iter().for_each(|thread| thread.send(order.clone()).expect("it waits for orders"));
         drop(order);
         let before = writer_cpu_ns();
@@ -237,7 +242,7 @@ impl Crew {
 }
 
 /// What a front end calls for each request, over and over.
-fn decide(order: &Order, number: &mut u64) -> Round {
+fn decide(order: &BenchCommand, number: &mut u64) -> Round {
     let mut round = decide_until(order, order.from, number);
     let denied_before = round.denied;
     let begun = thread_cpu_ns("/proc/thread-self/schedstat");
@@ -246,8 +251,8 @@ fn decide(order: &Order, number: &mut u64) -> Round {
     Round { cpu_ns, denied_before, ..round }
 }
 
-fn decide_until(order: &Order, until: Nanos, number: &mut u64) -> Round {
-    let Order { subjects, subjected, offered, .. } = order;
+fn decide_until(order: &BenchCommand, until: Nanos, number: &mut u64) -> Round {
+    let BenchCommand { subjects, subjected, offered, .. } = order;
     let engine = if *subjected == Subjected::With { &subjects.with } else { &subjects.without };
     let (mut round, mut attacks) = (Round::default(), 0);
     let begun = subjects.clock.now().now;
@@ -341,7 +346,7 @@ fn flood(case: &str, crew: &Crew, subjects: &Arc<Subjects>, offered: Offered, tu
         print(case, "CPU time of the one who writes, of theirs, %", writes * 100.0, None);
     }
     subjects.journal.write_now();
-    let named = subjects.journal.recorder().counters().named();
+    let named = subjects.journal.recorder().counters().counts_by_name();
     let only_counted = named.into_iter().find(|(name, _)| *name == "decisions_log_denials_only_counted");
     let only_counted = only_counted.map_or(u64::MAX, |(_, count)| count);
     print(case, "denials that found every lane taken", only_counted as f64, None);
@@ -356,7 +361,7 @@ fn logged(directory: &Path) -> (u64, u64) {
     let mut until = Nanos::MAX;
     let (mut records, mut counts) = (HashMap::new(), HashMap::new());
     loop {
-        let wanted: &dyn Fn(&_) -> Wanted = &|_| Wanted::All;
+        let wanted: &dyn Fn(&_) -> RuleFilter = &|_| RuleFilter::All;
         let (request, since, admissions) = (None, Nanos::ZERO, false);
         let query =
             Query { callers: None, wanted, request, since, until, admissions, records_max: RECORDS_MAX };

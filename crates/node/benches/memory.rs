@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use std::hint::black_box;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{CountReply, KeyReply, KeySync, Wants};
+use tidegate_core::exchange::{CountReply, GrantRequest, KeyReply, KeySync};
 use tidegate_core::state::State;
 use tidegate_core::time::Sequence;
 use tidegate_core::{Cost, Item, KeyId, Limit, LocalState, Moment, Nanos, Period, SharedState, Spec, Table};
@@ -32,7 +32,8 @@ fn main() {
 /// Every count of both cells has something in it, as in a region among regions.
 fn use_both_tiers(key: KeyId, state: &mut SharedState) {
     let counts = state.publishing().expect("something was admitted");
-    let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+    let sent =
+        KeySync { key, epoch: 0, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
     let cell = CellReply { component: 1, total: 7, world: 9, published: 0 };
     let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 3 };
     let reply = KeyReply {

@@ -7,7 +7,7 @@
 
 mod discipline;
 
-pub use discipline::{Discipline, Reading, RegionSample, Step};
+pub use discipline::{ClockJump, ClockReading, Discipline, RegionSample};
 
 use discipline::Line;
 use std::sync::Arc;
@@ -53,19 +53,19 @@ impl Clock {
     }
 
     /// Returns what the clocks beneath show, for a [`RegionSample`].
-    pub fn reading(&self) -> Reading {
+    pub fn reading(&self) -> ClockReading {
         self.source.read()
     }
 
     /// Compares with the time that this node follows, and steers towards it.
-    pub fn sample(&self) -> Option<Step> {
+    pub fn sample(&self) -> Option<ClockJump> {
         let reading = self.source.read();
         self.steer(|discipline| discipline.sample(reading))
     }
 
-    /// The region's store told its time: the node follows that from now on.
-    pub fn hear_region(&self, sample: &RegionSample) -> Option<Step> {
-        self.steer(|discipline| discipline.hear_region(sample))
+    /// Follows the time of the region's store, from a new sample.
+    pub fn receive_region_time(&self, sample: &RegionSample) -> Option<ClockJump> {
+        self.steer(|discipline| discipline.receive_region_time(sample))
     }
 
     /// Returns how far the wall clock is ahead of the region's time; `None` for a node that has no region.
@@ -80,7 +80,7 @@ impl Clock {
     }
 
     /// Makes a step that the table was told of.
-    pub fn follow(&self, step: Step, id: StepId) {
+    pub fn follow(&self, step: ClockJump, id: StepId) {
         let steady = self.source.steady();
         self.steer(|discipline| discipline.follow(step, id, steady));
     }
@@ -130,14 +130,14 @@ impl Source {
     }
 
     /// Reads until both readings lie within 20 microseconds, or the best of five.
-    fn read(&self) -> Reading {
-        let mut best = (u64::MAX, Reading { steady: 0, wall: Nanos::ZERO });
+    fn read(&self) -> ClockReading {
+        let mut best = (u64::MAX, ClockReading { steady: 0, wall: Nanos::ZERO });
         for _ in 0..5 {
             let before = self.steady();
             let wall = self.wall();
             let taken = self.steady().saturating_sub(before);
             if taken < best.0 {
-                best = (taken, Reading { steady: before + taken / 2, wall });
+                best = (taken, ClockReading { steady: before + taken / 2, wall });
             }
             if taken < 20_000 {
                 break;
@@ -206,7 +206,7 @@ mod tests {
 
     const START: Nanos = Nanos::from_secs(1_800_000_000);
 
-    fn sampled(clock: &Clock, time: &ManualTime, samples: u32) -> Option<Step> {
+    fn sampled(clock: &Clock, time: &ManualTime, samples: u32) -> Option<ClockJump> {
         (0..samples).find_map(|_| {
             time.advance(Nanos::from_millis(SAMPLE_EVERY_MS));
             clock.sample()

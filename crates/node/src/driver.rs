@@ -3,7 +3,7 @@
 //! Timers and files live here, in `region_driver.rs` and in `snapshot.rs`. A bad rules file is reported and the
 //! rules in force stay.
 
-use crate::clock::{Clock, SAMPLE_EVERY_MS, Step};
+use crate::clock::{Clock, ClockJump, SAMPLE_EVERY_MS};
 use crate::engine::Engine;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub fn sample_clock(engine: &Engine, clock: &Clock) {
 }
 
 /// Makes a step: tells the table before the clock moves, so that no limit refills.
-pub(crate) fn follow_step(engine: &Engine, clock: &Clock, step: Step) {
+pub(crate) fn follow_step(engine: &Engine, clock: &Clock, step: ClockJump) {
     let id = engine.clock_stepped(step.delta_ns, clock.now().now.shifted(step.delta_ns));
     clock.follow(step, id);
 }
@@ -92,8 +92,8 @@ impl RulesWatch {
         &self.path
     }
 
-    /// Looks once; `Some` when the texts changed.
-    pub fn look(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
+    /// Polls the files once. Returns `Some` if their texts changed.
+    pub fn poll(&mut self, secret: &FleetSecret) -> Option<Result<RuleSet, String>> {
         match self.read_when_still() {
             Ok(None) => None,
             Ok(Some(sources)) => {
@@ -171,7 +171,7 @@ pub async fn watch_rules(engine: Arc<Engine>, mut watch: RulesWatch, tenancy: Te
         let secret = *engine.secret();
         // Reading and parsing may take seconds for a large set: not on a thread that serves requests.
         let looked = tokio::task::spawn_blocking(move || {
-            let outcome = watch.look(&secret);
+            let outcome = watch.poll(&secret);
             (watch, outcome)
         });
         let Ok((returned, outcome)) = looked.await else {

@@ -10,16 +10,16 @@ mod resume;
 mod single;
 mod upkeep;
 
+use crate::denial_predictor::DenialPredictor;
 use crate::journal::{self, Journal};
 use crate::plan::Plan;
 use crate::quota::Quotas;
 use crate::region::{AskItem, RegionOptions};
-use crate::request::{Answer, Path, Purpose, Reason, Request, RequestError};
-use crate::rule_counts::CameOut;
-use crate::shadow::{Shadows, Watched};
+use crate::request::{Answer, DecisionPath, Purpose, Reason, Request, RequestError};
+use crate::rule_counts::RuleOutcome;
+use crate::shadow::{ShadowIdentifiers, ShadowReport};
 use crate::sharing::Sharing;
 use crate::stats::{Refusal, Stats};
-use crate::suspects::Suspects;
 use crate::top::{self, Top};
 use crate::unknown_namespaces;
 use crate::world::{Reach, WorldNode};
@@ -54,9 +54,9 @@ pub struct Engine {
     /// Held while rules are replaced, so that versions come in order.
     last_version: Mutex<u64>,
     stats: Stats,
-    shadows: Shadows,
+    shadows: ShadowReport,
     top: Top,
-    suspects: Suspects,
+    denial_predictor: DenialPredictor,
     journal: OnceLock<Arc<Journal>>,
 }
 
@@ -71,42 +71,42 @@ enum Counters {
 /// A decision, or what has to be asked before there is one.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "an answer is made on the hot path, without allocating")]
-pub enum Decided<'r> {
+pub enum DecideOutcome<'r> {
     Answer(Answer<'r>),
-    Ask(Box<Asking<'r>>),
+    Ask(Box<PendingDecision<'r>>),
 }
 
-impl<'r> Decided<'r> {
+impl<'r> DecideOutcome<'r> {
     /// The answer, where nobody has to be asked.
     pub fn answer(self) -> Option<Answer<'r>> {
         match self {
-            Decided::Answer(answer) => Some(answer),
-            Decided::Ask(_) => None,
+            DecideOutcome::Answer(answer) => Some(answer),
+            DecideOutcome::Ask(_) => None,
         }
     }
 }
 
 /// A request that would pass, and the limits that must ask before it does.
 #[derive(Debug)]
-pub struct Asking<'r> {
+pub struct PendingDecision<'r> {
     plan: Plan<'r>,
     asks: SmallVec<[AskItem; 4]>,
     /// For each ask, the index of its item in the plan.
     items: SmallVec<[usize; 4]>,
-    along: Along,
+    context: AskContext,
     trace: Trace,
 }
 
-/// What a request that waits takes along: for its answer, and for what is told of it afterwards.
+/// The context that a waiting request needs for its answer, and for what is recorded of it afterwards.
 #[derive(Debug)]
-struct Along {
+struct AskContext {
     reason: Option<Reason>,
     rule_version: u64,
     request: RequestTag,
-    watched: Watched,
+    watched: ShadowIdentifiers,
 }
 
-impl Asking<'_> {
+impl PendingDecision<'_> {
     pub fn asks(&self) -> &[AskItem] {
         &self.asks
     }
@@ -149,9 +149,9 @@ impl Engine {
             last_version: Mutex::new(rules.version().max(1)),
             rules: ArcSwap::from_pointee(VersionedRules { version: rules.version().max(1), set: rules }),
             stats: Stats::default(),
-            shadows: Shadows::default(),
+            shadows: ShadowReport::default(),
             top: Top::default(),
-            suspects: Suspects::default(),
+            denial_predictor: DenialPredictor::default(),
             journal: OnceLock::new(),
         }
     }
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// Whom shadow rules would have denied.
-    pub fn shadows(&self) -> &Shadows {
+    pub fn shadows(&self) -> &ShadowReport {
         &self.shadows
     }
 
@@ -248,7 +248,7 @@ impl Engine {
         rules: &'r VersionedRules,
         request: &Request<'_>,
         moment: Moment,
-    ) -> Result<Decided<'r>, RequestError> {
+    ) -> Result<DecideOutcome<'r>, RequestError> {
         let tag = self.journal.get().map_or(RequestTag::default(), |_| journal::take_request());
         request.validate()?;
         let mut plan = Plan::new(self.reach());
@@ -257,47 +257,47 @@ impl Engine {
             self.stats.malformed(plan.malformed);
         }
         if reason == Some(Reason::UnknownNamespace) {
-            unknown_namespaces::note(request, moment.now);
+            unknown_namespaces::record(request, moment.now);
         }
         if request.purpose == Purpose::Report {
             plan.report();
         } else if plan.is_denied() {
-            plan.only_look();
+            plan.only_peek();
         }
         if plan.has_quotas()
             && let Some(quotas) = self.quotas()
         {
-            plan.cut(quotas, moment.now);
+            plan.apply_slices(quotas, moment.now);
         }
         let decided = match &self.counters {
             Counters::Alone(table) => self.decide_on(table, &mut plan, moment),
             Counters::Shared(sharing) => self.decide_on(&sharing.table, &mut plan, moment),
         };
         if let Some(stands_for) = top::sampled(moment.now) {
-            self.top.note(request, &plan, stands_for, moment.now);
+            self.top.record(request, &plan, stands_for, moment.now);
             if decided.is_ok() {
-                self.suspects.learn(&plan);
+                self.denial_predictor.observe(&plan);
             }
         }
         match (decided, &self.counters) {
             (Err(MustAsk), Counters::Shared(sharing)) => {
-                plan.note(sharing.region.world(), request, moment.now);
+                plan.record_world_keys(sharing.region.world(), request, moment.now);
                 self.remember(request, &plan);
-                let watched = Watched::of(request, &plan.answers);
-                let along = Along { reason, rule_version: rules.version, request: tag, watched };
+                let watched = ShadowIdentifiers::of(request, &plan.answers);
+                let along = AskContext { reason, rule_version: rules.version, request: tag, watched };
                 Ok(self.ask_first(sharing, plan, along, moment))
             }
             _ => {
                 if plan.has_world {
                     // What is charged without an ask is noted here.
-                    plan.note_unasked(self.world(), request, moment.now);
+                    plan.record_unasked_world_keys(self.world(), request, moment.now);
                 }
-                self.keep(&plan, Some(request), (rules.version, tag), moment);
+                self.record(&plan, Some(request), (rules.version, tag), moment);
                 if request.purpose == Purpose::Check {
                     // What is reported had passed already: a limit that is switched on wouldn't deny it.
-                    self.shadows.note(request, &plan.answers);
+                    self.shadows.record(request, &plan.answers);
                 }
-                Ok(Decided::Answer(self.answer(plan, reason, request.purpose, rules.version)))
+                Ok(DecideOutcome::Answer(self.answer(plan, reason, request.purpose, rules.version)))
             }
         }
     }
@@ -311,9 +311,9 @@ impl Engine {
     ) -> Answer<'r> {
         let allowed = !plan.is_denied();
         let came_out = match (purpose, allowed) {
-            (Purpose::Report, _) => CameOut::Reported,
-            (Purpose::Check, true) => CameOut::Admitted,
-            (Purpose::Check, false) => CameOut::Denied,
+            (Purpose::Report, _) => RuleOutcome::Reported,
+            (Purpose::Check, true) => RuleOutcome::Admitted,
+            (Purpose::Check, false) => RuleOutcome::Denied,
         };
         self.stats.decided(came_out, plan.path, &plan.answers);
         let reason = plan.unverified().or(reason);
@@ -326,9 +326,9 @@ impl Engine {
         &self,
         sharing: &Sharing,
         mut plan: Plan<'r>,
-        along: Along,
+        context: AskContext,
         moment: Moment,
-    ) -> Decided<'r> {
+    ) -> DecideOutcome<'r> {
         let reasons = sharing.table.reasons(&plan.items, moment);
         let (mut asks, mut items) = (SmallVec::new(), SmallVec::new());
         for (index, (item, reason)) in plan.items.iter().zip(&reasons).enumerate() {
@@ -351,9 +351,9 @@ impl Engine {
             });
             items.push(index);
         }
-        plan.path = asks.first().map_or(Path::Local, |ask: &AskItem| Path::Asked(ask.reason));
+        plan.path = asks.first().map_or(DecisionPath::Local, |ask: &AskItem| DecisionPath::Asked(ask.reason));
         let trace = journal::present_trace();
-        Decided::Ask(Box::new(Asking { plan, asks, items, along, trace }))
+        DecideOutcome::Ask(Box::new(PendingDecision { plan, asks, items, context, trace }))
     }
 
     /// Decides the items together. When the table has no room for one, its class says how to go on.
@@ -365,8 +365,8 @@ impl Engine {
     ) -> Result<(), MustAsk> {
         let mut decisions = Decisions::new();
         loop {
-            let suspect = self.suspects.of(plan);
-            match table.decide_all_suspecting(&plan.items, suspect, moment, &mut decisions) {
+            let suspect = self.denial_predictor.of(plan);
+            match table.decide_all_predicting(&plan.items, suspect, moment, &mut decisions) {
                 Ok(_) => break,
                 Err(Undecided::NoRoom { index }) => self.refuse(plan, index, moment),
                 Err(Undecided::MustAsk) => return Err(MustAsk),
@@ -376,7 +376,7 @@ impl Engine {
         if plan.has_quotas()
             && let Some(quotas) = self.quotas()
         {
-            plan.settle_quotas(quotas, moment.now);
+            plan.show_whole_limits(quotas, moment.now);
         }
         Ok(())
     }
@@ -395,14 +395,14 @@ impl Engine {
                 self.stats.refused(Refusal::Shared)
             }
             Class::Paid => {
-                plan.say(index, Verdict::Admit, moment);
+                plan.answer(index, Verdict::Admit, moment);
                 self.stats.refused(Refusal::Admitted)
             }
             // Shared limits have run out of room too, where callers make them up.
             Class::Abuse | Class::Free => {
-                plan.say(index, Verdict::Deny { retry_after: Some(RETRY_WHEN_FULL) }, moment);
+                plan.answer(index, Verdict::Deny { retry_after: Some(RETRY_WHEN_FULL) }, moment);
                 if plan.is_denied() {
-                    plan.only_look();
+                    plan.only_peek();
                 }
                 self.stats.refused(Refusal::Denied)
             }

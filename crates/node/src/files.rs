@@ -22,10 +22,10 @@ pub fn replace<T, E: From<io::Error>>(
     let written =
         write_whole(&partial, write).and_then(|told| Ok(fs::rename(&partial, path).map(|()| told)?));
     match written {
-        Ok(told) => {
+        Ok(written) => {
             // The new name is on the disk only when its directory is.
             File::open(directory_of(path))?.sync_all()?;
-            Ok(told)
+            Ok(written)
         }
         Err(error) => {
             // A full disk gets its room back.
@@ -58,9 +58,9 @@ fn write_whole<T, E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(BufWriter<File>) -> Result<(T, BufWriter<File>), E>,
 ) -> Result<T, E> {
-    let (told, file) = write(BufWriter::with_capacity(64 * 1024, File::create(path)?))?;
+    let (written, file) = write(BufWriter::with_capacity(64 * 1024, File::create(path)?))?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    Ok(told)
+    Ok(written)
 }
 
 /// Moves a file that can't be used out of the way of the next save, for whoever wants to look at it. Says where

@@ -61,7 +61,7 @@ pub static RATIOS: Scale =
 
 /// What was measured so far.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Measured {
+pub struct HistogramSnapshot {
     /// In the base unit.
     pub bounds: &'static [f64],
     /// Of each bucket alone, up to and including its bound; the last has none.
@@ -81,10 +81,10 @@ impl Histogram {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    pub fn measured(&self) -> Measured {
+    pub fn measured(&self) -> HistogramSnapshot {
         let sum = self.sum.load(Ordering::Relaxed) as f64 / self.scale.unit;
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        Measured { bounds: &self.scale.bounds, counts, sum }
+        HistogramSnapshot { bounds: &self.scale.bounds, counts, sum }
     }
 }
 

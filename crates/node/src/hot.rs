@@ -16,9 +16,9 @@ use tidegate_origin::{HotKey, HotNews, HotReport};
 /// A key is hot that comes so often to the whole region.
 const HOT_FROM: u64 = 8_000;
 /// What comes less often to a node than this isn't worth a word.
-const TOLD_FROM: u64 = 100;
+const REPORTED_PER_SECOND_MIN: u64 = 100;
 /// The same of an `exact` rule, of which otherwise each admission asks. Below it a lease would be of one or two.
-const EXACT_TOLD_FROM: u64 = 20;
+const EXACT_REPORTED_PER_SECOND_MIN: u64 = 20;
 /// So often the reports of all nodes are added up.
 const MERGED_EVERY: Nanos = Nanos::from_secs(2);
 
@@ -36,36 +36,36 @@ struct State {
 
 impl HotKeys {
     /// Whose last report is older isn't there any more.
-    pub const SILENT_FOR: Nanos = Nanos::from_secs(3);
+    pub const REPORT_TTL: Nanos = Nanos::from_secs(3);
 
     /// Looks at what came lately. To be done a few times a second.
     pub fn watch(&self, top: &Top, region: &Region, live_nodes: u32, now: Nanos) {
         // Half of an even part: of a key that is hot in the region, some node sees as much.
         let part = HOT_FROM / (2 * u64::from(live_nodes.max(1)));
-        let told_from = part.max(EXACT_TOLD_FROM);
-        let mut told = Vec::new();
+        let told_from = part.max(EXACT_REPORTED_PER_SECOND_MIN);
+        let mut reported = Vec::new();
         for often in top.often(f64::from(u32::try_from(told_from).unwrap_or(u32::MAX)), now) {
             let is_exact = often.limit.item.accuracy == Accuracy::Exact;
-            let told_from = if is_exact { told_from } else { part.max(TOLD_FROM) };
+            let told_from = if is_exact { told_from } else { part.max(REPORTED_PER_SECOND_MIN) };
             let per_second = whole(often.per_second);
             if often.is_hot || region.is_hot(often.limit.item.key) {
                 region.heat(often.limit, per_second, now);
             }
             if per_second >= told_from {
-                told.push(HotKey { key: often.limit.item.key, per_second });
+                reported.push(HotKey { key: often.limit.item.key, per_second });
             }
         }
-        self.0.lock().often = most_often(told);
+        self.0.lock().often = most_often(reported);
     }
 
-    /// What to tell the region.
+    /// Returns the report for the region.
     pub fn report(&self, node: NodeId) -> HotReport {
         let state = self.0.lock();
-        HotReport { node, heard: state.stamp, keys: state.often.clone() }
+        HotReport { node, applied: state.stamp, keys: state.often.clone() }
     }
 
-    /// What the region says, if it says anything new.
-    pub fn heard(&self, news: Option<HotNews>, region: &Region) {
+    /// Applies the region's hot keys, if there are newer ones.
+    pub fn receive(&self, news: Option<HotNews>, region: &Region) {
         let mut state = self.0.lock();
         if let Some(news) = news.filter(|news| news.stamp > state.stamp) {
             state.stamp = news.stamp;
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_spread_over_nodes_is_hot_and_what_is_not_enough_is_not() {
-        let report = |node, keys: &[HotKey]| HotReport { node: NodeId(node), heard: 0, keys: keys.into() };
+        let report = |node, keys: &[HotKey]| HotReport { node: NodeId(node), applied: 0, keys: keys.into() };
         let reports =
             [report(1, &[hot(1, 4_000), hot(2, 3_000)]), report(2, &[hot(1, 4_000), hot(3, 9_000)])];
         let news = HotKeys::merged(&reports, Nanos::from_secs(5));
@@ -130,7 +130,7 @@ mod tests {
     fn the_set_is_bounded() {
         let keys: Vec<HotKey> =
             (0..5_000).map(|key| hot(key, 10_000 + u64::try_from(key).unwrap())).collect();
-        let reports = [HotReport { node: NodeId(1), heard: 0, keys }];
+        let reports = [HotReport { node: NodeId(1), applied: 0, keys }];
         let news = HotKeys::merged(&reports, Nanos::ZERO);
         assert_eq!((news.keys.len(), news.keys[0].per_second), (HOT_MAX, 14_999));
     }

@@ -4,16 +4,18 @@
 //! thread: whose it is, and what is to be shown of it, is put together only where it is kept. `journal/writer.rs` is the
 //! thread that writes, `journal/health.rs` what it tells of the node itself.
 
-pub mod asked;
 mod callers;
 pub mod health;
 pub mod lines;
+pub mod log_query;
+mod selection;
 pub mod writer;
 
 pub use callers::CallerNames;
+pub(crate) use selection::RecordSelection;
 
 use crate::plan::{OVERFLOW_PARTS, Plan, Target};
-use crate::request::{LimitAnswer, Origin, Path, Request, Said, Subject};
+use crate::request::{DecisionPath, LimitAnswer, LimitOutcome, LimitSource, Request, Subject};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -22,13 +24,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use tidegate_core::ask::AskReason;
 use tidegate_core::identity::Shape;
-use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Seen, Spec, Verdict};
+use tidegate_core::{Decision, Item, KeyId, KeyPrefix, Moment, Nanos, Role, Spec, TierCounts, Verdict};
 use tidegate_decisions::{
-    self as decisions, Algorithm, Caller, Event, KeyForm, KeyHash, Kind, Noted, Outcome, Record, Recorder,
-    RequestTag, RuleId, RuleName, ShardTag, Trace,
+    self as decisions, Algorithm, Caller, DenialKind, Event, KeyForm, KeyHash, Record, RecordHeader,
+    RecordOutcome, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace,
 };
-use tidegate_rules::{Logged, Rule};
-use writer::Order;
+use tidegate_rules::{LogSampling, Rule};
+use writer::WriterCommand;
 
 /// Namespaces of limits that requests give themselves, which are remembered for requests that wait.
 const GIVEN_MAX: usize = 4096;
@@ -86,7 +88,7 @@ pub struct Journal {
     /// Of requests that wait: when they go on, their attributes aren't at hand.
     waiting: Mutex<HashMap<KeyHash, Caller>>,
     /// To the thread that writes.
-    orders: OnceLock<Sender<Order>>,
+    commands: OnceLock<Sender<WriterCommand>>,
 }
 
 impl std::fmt::Debug for Journal {
@@ -95,24 +97,13 @@ impl std::fmt::Debug for Journal {
     }
 }
 
-/// What of a request is put down.
-#[derive(Clone, Copy)]
-pub(crate) enum Kept {
-    /// It was denied: by those of its limits that denied it, from this item on.
-    Denials { from: usize },
-    /// It passed, and a rule says how often it is to be told of.
-    ByRules,
-    /// It passed, and is one of the sample.
-    Sampled,
-}
-
 /// A decision's circumstances.
 pub(crate) struct Circumstances<'a> {
     pub(crate) rule_version: u64,
     pub(crate) moment: Moment,
     pub(crate) request: RequestTag,
     /// What the table knows of a key.
-    pub(crate) seen: &'a dyn Fn(&Item, &Decision) -> Seen,
+    pub(crate) tier_counts: &'a dyn Fn(&Item, &Decision) -> TierCounts,
 }
 
 impl Journal {
@@ -125,7 +116,7 @@ impl Journal {
             given: Mutex::new(HashMap::new()),
             callers: OnceLock::new(),
             waiting: Mutex::new(HashMap::new()),
-            orders: OnceLock::new(),
+            commands: OnceLock::new(),
         })
     }
 
@@ -154,7 +145,7 @@ impl Journal {
         for (item, target) in plan.items.iter().zip(&plan.targets) {
             let answer = plan.answer_of(target);
             self.remember_caller(request, answer, item, RuleId::of_overflow(target.overflow_key));
-            if !matches!(answer.origin, Origin::Given { .. }) {
+            if !matches!(answer.source, LimitSource::Given { .. }) {
                 continue;
             }
             let id = RuleId::of_overflow(target.overflow_key);
@@ -173,13 +164,13 @@ impl Journal {
         has_denials: bool,
         rule_version: u64,
         now: Nanos,
-    ) -> Option<Kept> {
+    ) -> Option<RecordSelection> {
         if has_denials {
-            self.fold_denials(plan, rule_version, now).map(|from| Kept::Denials { from })
+            self.fold_denials(plan, rule_version, now).map(|from| RecordSelection::Denials { from })
         } else if plan.has_own_log {
-            Some(Kept::ByRules)
+            Some(RecordSelection::ByRules)
         } else {
-            is_sampled().then_some(Kept::Sampled)
+            is_sampled().then_some(RecordSelection::Sampled)
         }
     }
 
@@ -192,7 +183,7 @@ impl Journal {
             if answer.is_allowed() || !log_of(answer).denials {
                 continue;
             }
-            let kind = Kind::of(rule_version, outcome_of(answer, false), path);
+            let kind = DenialKind::of(rule_version, outcome_of(answer, false), path);
             if !self.recorder.fold(KeyHash::of(item.key), kind, now) {
                 return Some(index);
             }
@@ -201,46 +192,46 @@ impl Journal {
     }
 
     /// Puts down what limits said of a request. `request` is `None` where it waited.
-    pub(crate) fn note(
+    pub(crate) fn record_answers(
         &self,
-        kept: Kept,
+        selection: RecordSelection,
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
         of: &Circumstances<'_>,
     ) {
-        match kept {
-            Kept::Denials { from } => {
+        match selection {
+            RecordSelection::Denials { from } => {
                 let is_noted = |answer: &LimitAnswer<'_>| !answer.is_allowed() && log_of(answer).denials;
-                self.note_items(from, plan, request, of, is_noted);
+                self.record_items(from, plan, request, of, is_noted);
                 if plan.decided().is_none() {
-                    self.note_other_denials(plan, of);
+                    self.record_other_denials(plan, of);
                 }
             }
-            Kept::ByRules => self.note_by_rules(plan, request, of),
-            Kept::Sampled => self.note_items(0, plan, request, of, |_| true),
+            RecordSelection::ByRules => self.record_by_rules(plan, request, of),
+            RecordSelection::Sampled => self.record_items(0, plan, request, of, |_| true),
         }
     }
 
-    /// By limits that aren't among those that the table decided.
-    fn note_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
+    /// Records denials by limits that the table didn't decide.
+    fn record_other_denials(&self, plan: &Plan<'_>, of: &Circumstances<'_>) {
         for (index, answer) in plan.answers.iter().enumerate() {
             let is_denied = !answer.is_allowed() && log_of(answer).denials;
             if is_denied && !plan.targets.iter().any(|target| target.is_of(index)) {
-                self.note_keyless(answer, plan.path, of);
+                self.record_keyless(answer, plan.path, of);
             }
         }
     }
 
     /// The others than those of such a rule go by their own sample.
-    fn note_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
-        let (default, is_sampled) = (Logged::default().admissions_one_in, is_sampled());
-        self.note_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
+    fn record_by_rules(&self, plan: &Plan<'_>, request: Option<&Request<'_>>, of: &Circumstances<'_>) {
+        let (default, is_sampled) = (LogSampling::default().admissions_one_in, is_sampled());
+        self.record_items(0, plan, request, of, |answer| match log_of(answer).admissions_one_in {
             one_in if one_in == default => is_sampled,
             one_in => is_drawn(one_in),
         });
     }
 
-    fn note_items(
+    fn record_items(
         &self,
         from: usize,
         plan: &Plan<'_>,
@@ -250,12 +241,12 @@ impl Journal {
     ) {
         for (item, target) in plan.items.iter().zip(&plan.targets).skip(from) {
             if is_noted(plan.answer_of(target)) {
-                self.note_item(item, target, plan, request, of);
+                self.record_item(item, target, plan, request, of);
             }
         }
     }
 
-    fn note_item(
+    fn record_item(
         &self,
         item: &Item,
         target: &Target,
@@ -264,8 +255,8 @@ impl Journal {
         of: &Circumstances<'_>,
     ) {
         let answer = plan.answer_of(target);
-        let Said::Decided(decision) = &answer.said else { return };
-        let noted = Noted {
+        let LimitOutcome::Decided(decision) = &answer.outcome else { return };
+        let header = RecordHeader {
             at: of.moment.now,
             key: KeyHash::of(item.key),
             rule: RuleId::of_overflow(target.overflow_key),
@@ -273,25 +264,25 @@ impl Journal {
             outcome: outcome_of(answer, decision.is_admitted()),
             path: path_of(plan.path),
         };
-        self.recorder.note(
-            &noted,
-            || self.record(&noted, item, decision, of),
-            || self.name(request, answer, item, noted.rule),
-            || self.caller(request, answer, item, noted.rule),
+        self.recorder.record(
+            &header,
+            || self.record(&header, item, decision, of),
+            || self.name(request, answer, item, header.rule),
+            || self.caller(request, answer, item, header.rule),
         );
     }
 
-    /// A limit without a key: the table was full, or an attribute was missing.
+    /// Records a limit without a key: the table was full, or an attribute was missing.
     #[cold]
-    fn note_keyless(&self, answer: &LimitAnswer<'_>, path: Path, of: &Circumstances<'_>) {
-        let Origin::Rule(rule) = answer.origin else { return };
-        let (path, limit, retry_after) = match answer.said {
-            Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
+    fn record_keyless(&self, answer: &LimitAnswer<'_>, path: DecisionPath, of: &Circumstances<'_>) {
+        let LimitSource::Rule(rule) = answer.source else { return };
+        let (path, limit, retry_after) = match answer.outcome {
+            LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, limit, .. }) => {
                 (path_of(path), limit, retry_after)
             }
-            _ => (decisions::Path::Missing, 0, None),
+            _ => (decisions::RecordPath::Missing, 0, None),
         };
-        let noted = Noted {
+        let header = RecordHeader {
             at: of.moment.now,
             // Counted by rule: as nobody's, those of all rules would be one count.
             key: KeyHash::of(rule.overflow_key),
@@ -300,13 +291,13 @@ impl Journal {
             outcome: outcome_of(answer, false),
             path,
         };
-        let nobodys = Noted { key: KeyHash::default(), ..noted };
-        let record = || record_of(&nobodys, 1, limit, Seen::default(), of.request, retry_after);
-        self.recorder.note(&noted, record, || rule_name(rule), || None);
+        let nobodys = RecordHeader { key: KeyHash::default(), ..header };
+        let record = || record_of(&nobodys, 1, limit, TierCounts::default(), of.request, retry_after);
+        self.recorder.record(&header, record, || rule_name(rule), || None);
     }
 
-    /// One limit of a request that was decided by itself.
-    pub(crate) fn note_single(
+    /// Records one limit of a request that was decided by itself.
+    pub(crate) fn record_single(
         &self,
         (tenant, namespace, keys): (&str, &str, &KeyPrefix),
         item: &Item,
@@ -314,12 +305,13 @@ impl Journal {
         of: &Circumstances<'_>,
     ) {
         let (key, at) = (KeyHash::of(item.key), of.moment.now);
-        let (rule_version, outcome, path) = (of.rule_version, Outcome::Denied, decisions::Path::Local);
-        if self.recorder.fold(key, Kind::of(rule_version, outcome, path), at) {
+        let (rule_version, outcome, path) =
+            (of.rule_version, RecordOutcome::Denied, decisions::RecordPath::Local);
+        if self.recorder.fold(key, DenialKind::of(rule_version, outcome, path), at) {
             return;
         }
         let rule = RuleId::of_overflow(keys.key_of_parts(OVERFLOW_PARTS));
-        let noted = Noted { at, key, rule, rule_version, outcome, path };
+        let header = RecordHeader { at, key, rule, rule_version, outcome, path };
         let name = || RuleName {
             tenant: tenant.to_owned(),
             namespace: namespace.to_owned(),
@@ -327,17 +319,23 @@ impl Journal {
             algorithm: Algorithm::of(Shape::Gcra),
             key: KeyForm::Identifier,
         };
-        self.recorder.note(&noted, || self.record(&noted, item, decision, of), name, || None);
+        self.recorder.record(&header, || self.record(&header, item, decision, of), name, || None);
     }
 
-    fn record(&self, noted: &Noted, item: &Item, decision: &Decision, of: &Circumstances<'_>) -> Record {
+    fn record(
+        &self,
+        header: &RecordHeader,
+        item: &Item,
+        decision: &Decision,
+        of: &Circumstances<'_>,
+    ) -> Record {
         let retry_after = match decision.verdict {
             Verdict::Admit => None,
             Verdict::Deny { retry_after } => retry_after,
         };
-        let seen = (of.seen)(item, decision);
+        let counts = (of.tier_counts)(item, decision);
         let shard = self.shard_of.get().map_or(ShardTag::NONE, |name| self.recorder.shard(&name(item.key)));
-        let record = record_of(noted, item.cost.get(), decision.limit, seen, of.request, retry_after);
+        let record = record_of(header, item.cost.get(), decision.limit, counts, of.request, retry_after);
         Record { shard, ..record }
     }
 
@@ -348,10 +346,10 @@ impl Journal {
         item: &Item,
         id: RuleId,
     ) -> RuleName {
-        match (answer.origin, request) {
-            (Origin::Rule(rule), _) => rule_name(rule),
-            (Origin::Given { .. }, Some(request)) => given_name(request, answer, item),
-            (Origin::Given { .. }, None) => {
+        match (answer.source, request) {
+            (LimitSource::Rule(rule), _) => rule_name(rule),
+            (LimitSource::Given { .. }, Some(request)) => given_name(request, answer, item),
+            (LimitSource::Given { .. }, None) => {
                 let known = self.given.lock().get(&id).cloned();
                 known.unwrap_or_else(|| unnamed(Algorithm::of(shape_of(&item.spec))))
             }
@@ -364,7 +362,7 @@ impl Journal {
 fn is_sampled() -> bool {
     UNTIL_SAMPLE.with(|until| match until.get() {
         0 => {
-            until.set(Logged::default().admissions_one_in - 1);
+            until.set(LogSampling::default().admissions_one_in - 1);
             true
         }
         left => {
@@ -388,65 +386,65 @@ fn is_drawn(one_in: u32) -> bool {
 }
 
 /// What of a limit's decisions is wanted; of one that the request gives itself, what is usual.
-fn log_of(answer: &LimitAnswer<'_>) -> Logged {
-    match answer.origin {
-        Origin::Rule(rule) => rule.log,
-        Origin::Given { .. } => Logged::default(),
+fn log_of(answer: &LimitAnswer<'_>) -> LogSampling {
+    match answer.source {
+        LimitSource::Rule(rule) => rule.log,
+        LimitSource::Given { .. } => LogSampling::default(),
     }
 }
 
 fn record_of(
-    noted: &Noted,
+    header: &RecordHeader,
     cost: u64,
     limit: u64,
-    seen: Seen,
+    counts: TierCounts,
     request: RequestTag,
     retry_after: Option<Nanos>,
 ) -> Record {
     Record {
-        at: noted.at,
-        key: noted.key,
-        rule: noted.rule,
-        rule_version: noted.rule_version,
-        outcome: noted.outcome,
-        path: noted.path,
+        at: header.at,
+        key: header.key,
+        rule: header.rule,
+        rule_version: header.rule_version,
+        outcome: header.outcome,
+        path: header.path,
         shard: ShardTag::NONE,
         request,
         trace: TRACE.get(),
         cost,
         limit,
-        seen,
+        counts,
         retry_after,
         more: 0,
-        last: noted.at,
+        last: header.at,
     }
 }
 
-fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> Outcome {
+fn outcome_of(answer: &LimitAnswer<'_>, is_admitted: bool) -> RecordOutcome {
     match (is_admitted, answer.role) {
-        (true, _) => Outcome::Admitted,
-        (false, Role::Shadow) => Outcome::WouldDeny,
-        (false, Role::Enforced | Role::Quota) => Outcome::Denied,
+        (true, _) => RecordOutcome::Admitted,
+        (false, Role::Shadow) => RecordOutcome::WouldDeny,
+        (false, Role::Enforced | Role::Quota) => RecordOutcome::Denied,
     }
 }
 
 #[inline]
-fn path_of(path: Path) -> decisions::Path {
-    if path == Path::Local { decisions::Path::Local } else { path_beyond(path) }
+fn path_of(path: DecisionPath) -> decisions::RecordPath {
+    if path == DecisionPath::Local { decisions::RecordPath::Local } else { path_beyond(path) }
 }
 
 /// Where more was to be looked at than what is here.
 #[inline(never)]
-fn path_beyond(path: Path) -> decisions::Path {
+fn path_beyond(path: DecisionPath) -> decisions::RecordPath {
     match path {
-        Path::Local => decisions::Path::Local,
-        Path::Asked(AskReason::Cold) => decisions::Path::Cold,
-        Path::Asked(AskReason::Stale) => decisions::Path::Stale,
-        Path::Asked(AskReason::Strict) => decisions::Path::Strict,
-        Path::Asked(AskReason::Credit) => decisions::Path::Credit,
-        Path::Asked(AskReason::Exact) => decisions::Path::Exact,
-        Path::Quota => decisions::Path::Quota,
-        Path::Unverified => decisions::Path::Unverified,
+        DecisionPath::Local => decisions::RecordPath::Local,
+        DecisionPath::Asked(AskReason::Cold) => decisions::RecordPath::Cold,
+        DecisionPath::Asked(AskReason::Stale) => decisions::RecordPath::Stale,
+        DecisionPath::Asked(AskReason::Strict) => decisions::RecordPath::Strict,
+        DecisionPath::Asked(AskReason::Credit) => decisions::RecordPath::Credit,
+        DecisionPath::Asked(AskReason::Exact) => decisions::RecordPath::Exact,
+        DecisionPath::Quota => decisions::RecordPath::Quota,
+        DecisionPath::Unverified => decisions::RecordPath::Unverified,
     }
 }
 
@@ -462,14 +460,14 @@ fn rule_name(rule: &Rule) -> RuleName {
 
 fn given_name(request: &Request<'_>, answer: &LimitAnswer<'_>, item: &Item) -> RuleName {
     let algorithm = Algorithm::of(shape_of(&item.spec));
-    let (namespace, key) = match (request.subject, answer.origin) {
-        (Subject::Limits(limits), Origin::Given { index }) => {
+    let (namespace, key) = match (request.subject, answer.source) {
+        (Subject::Limits(limits), LimitSource::Given { index }) => {
             (limits.get(index).map_or("", |limit| limit.namespace), KeyForm::Identifier)
         }
         (Subject::Rules { namespace, .. } | Subject::Descriptors { namespace, .. }, _) => {
             (namespace, KeyForm::Entries)
         }
-        (Subject::Limits(_), Origin::Rule(_)) => ("", KeyForm::Identifier),
+        (Subject::Limits(_), LimitSource::Rule(_)) => ("", KeyForm::Identifier),
     };
     RuleName {
         tenant: request.tenant.to_owned(),

@@ -4,6 +4,7 @@
 //! and files; `clock.rs` alone reads the time.
 
 pub mod clock;
+mod denial_predictor;
 pub mod driver;
 pub mod engine;
 pub mod files;
@@ -23,14 +24,15 @@ pub mod sharing;
 pub mod snapshot;
 pub mod spans;
 pub mod stats;
-mod suspects;
 pub mod top;
 pub mod unknown_namespaces;
 pub mod world;
 pub mod world_driver;
 
-pub use engine::{Asking, Decided, Engine, EngineOptions, ResetKey, RulesInForce, Tally, VersionedRules};
+pub use engine::{
+    DecideOutcome, Engine, EngineOptions, PendingDecision, ResetKey, RulesInForce, Tally, VersionedRules,
+};
 pub use request::{
-    Answer, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, Origin, Path, Purpose, Reason, Request,
-    RequestError, Said, Subject,
+    Answer, DecisionPath, Descriptor, GivenLimit, GivenPolicy, LimitAnswer, LimitOutcome, LimitSource,
+    Purpose, Reason, Request, RequestError, Subject,
 };

@@ -6,10 +6,11 @@ mod names;
 
 pub(crate) use names::{identifier_of, name_of};
 
-use crate::quota::{Asked, Quotas};
+use crate::quota::{DemandSample, Quotas};
 use crate::region::HotLimit;
 use crate::request::{
-    Descriptor, GivenLimit, LimitAnswer, Origin, Path, Reason, Request, RequestError, Said, Subject,
+    DecisionPath, Descriptor, GivenLimit, LimitAnswer, LimitOutcome, LimitSource, Reason, Request,
+    RequestError, Subject,
 };
 use crate::world::{Reach, WorldNode, is_counted};
 use smallvec::SmallVec;
@@ -18,8 +19,8 @@ use tidegate_core::{
     Accuracy, Charge, Class, Cost, Decision, Decisions, FleetSecret, Item, KeyId, KeyPrefix, Moment, Nanos,
     Role, Spec, Verdict,
 };
-use tidegate_rules::envoy::{EnvoyMatch, GivenByRequest, Windows, drop_replaced};
-use tidegate_rules::{Effect, Logged, Matched, Matches, Mode, Namespace, RuleSet, Scope};
+use tidegate_rules::envoy::{EnvoyMatch, RequestLimit, Windows, drop_replaced};
+use tidegate_rules::{Effect, LogSampling, MatchResult, Matches, Mode, Namespace, RuleSet, Scope};
 
 /// An identifier of more parts than any rule's key has: no caller can have it.
 pub(crate) const OVERFLOW_PARTS: [&str; 9] = [""; 9];
@@ -31,7 +32,7 @@ pub(crate) struct Plan<'r> {
     /// For each item: its answer's index, and what to do when the table is full.
     pub(crate) targets: SmallVec<[Target; ITEMS_INLINE]>,
     pub(crate) answers: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
-    pub(crate) path: Path,
+    pub(crate) path: DecisionPath,
     /// The local limits that stand in for those of class `free` which couldn't ask.
     pub(crate) fallbacks: SmallVec<[Item; 2]>,
     /// The whole limits of those that are shared by quotas, in the order of their targets.
@@ -86,7 +87,7 @@ impl<'r> Plan<'r> {
             items: SmallVec::new(),
             targets: SmallVec::new(),
             answers: SmallVec::new(),
-            path: Path::Local,
+            path: DecisionPath::Local,
             fallbacks: SmallVec::new(),
             quotas: SmallVec::new(),
             has_world: false,
@@ -100,7 +101,7 @@ impl<'r> Plan<'r> {
 
     /// Has the answer say that a limit couldn't be checked, and why.
     pub(crate) fn set_unverified(&mut self, reason: Reason) {
-        self.path = Path::Unverified;
+        self.path = DecisionPath::Unverified;
         self.unverified = Some(reason);
     }
 
@@ -238,7 +239,7 @@ impl<'r> Plan<'r> {
         let (class, is_hot) = (limit.class, false);
         self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index }, Role::Enforced, 0));
+        self.answers.push(undecided(LimitSource::Given { index }, Role::Enforced, 0));
     }
 
     /// The limit that a descriptor gives itself.
@@ -249,14 +250,14 @@ impl<'r> Plan<'r> {
         let (class, is_hot) = (Class::Paid, false);
         self.targets.push(Target { answer, class, overflow_key, is_world, is_quota, is_hot });
         self.items.push(item);
-        self.answers.push(undecided(Origin::Given { index: usize::from(index) }, item.role, index));
+        self.answers.push(undecided(LimitSource::Given { index: usize::from(index) }, item.role, index));
     }
 
     pub(crate) fn push_rule(&mut self, found: &tidegate_rules::Match<'r>, cost: Cost, descriptor: u8) {
         let rule = found.rule;
-        self.has_own_log |= rule.log != Logged::default();
+        self.has_own_log |= rule.log != LogSampling::default();
         self.malformed += u32::from(found.malformed);
-        let mut answer = undecided(Origin::Rule(rule), found.role, descriptor);
+        let mut answer = undecided(LimitSource::Rule(rule), found.role, descriptor);
         match found.effect {
             Effect::Limited { key, spec } => {
                 let (is_world, regions) = self.reached(rule.scope, rule.class, &spec);
@@ -273,9 +274,9 @@ impl<'r> Plan<'r> {
                     ..Item::new(key, spec, cost)
                 });
             }
-            Effect::Unlimited { .. } => answer.said = Said::Unlimited,
+            Effect::Unlimited { .. } => answer.outcome = LimitOutcome::Unlimited,
             Effect::MissingDenied { attribute, is_malformed } => {
-                answer.said = Said::Missing { attribute, is_malformed };
+                answer.outcome = LimitOutcome::Missing { attribute, is_malformed };
             }
         }
         self.answers.push(answer);
@@ -306,41 +307,46 @@ impl<'r> Plan<'r> {
         !self.quotas.is_empty()
     }
 
-    /// Puts the part that is enforced here in the place of each whole limit.
-    pub(crate) fn cut(&mut self, quotas: &Quotas, now: Nanos) {
+    /// Replaces each limit that regions share with the slice that is enforced here.
+    pub(crate) fn apply_slices(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter_mut().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
-            item.spec = quotas.cut(item.key, whole, target.class, now);
+            item.spec = quotas.apply_slice(item.key, whole, target.class, now);
         }
     }
 
-    /// Says of parts that were decided what is to be said of their wholes, and counts what was asked for.
-    pub(crate) fn settle_quotas(&mut self, quotas: &Quotas, now: Nanos) {
+    /// Rewrites decisions of slices in terms of their whole limits, and counts the demand.
+    pub(crate) fn show_whole_limits(&mut self, quotas: &Quotas, now: Nanos) {
         let shared = self.items.iter().zip(&self.targets).filter(|(_, target)| target.is_quota);
         for ((item, target), whole) in shared.zip(&self.quotas) {
             let is_abuse = target.class == Class::Abuse;
-            let asked = Asked { key: item.key, whole, cost: item.cost.get(), is_abuse };
-            let Said::Decided(decision) = &mut self.answers[target.answer].said else { continue };
-            if quotas.decided(&asked, decision, now) && self.path != Path::Unverified {
-                self.path = Path::Quota;
+            let asked = DemandSample { key: item.key, whole, cost: item.cost.get(), is_abuse };
+            let LimitOutcome::Decided(decision) = &mut self.answers[target.answer].outcome else { continue };
+            if quotas.decided(&asked, decision, now) && self.path != DecisionPath::Unverified {
+                self.path = DecisionPath::Quota;
             }
         }
     }
 
-    /// Some limit is about to ask: the world's are put down, while their names are at hand.
+    /// Records the keys of world limits before an ask, while their names are at hand.
     #[cold]
-    pub(crate) fn note(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
-        self.note_if(world, request, now, |_| true);
+    pub(crate) fn record_world_keys(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+        self.record_world_keys_if(world, request, now, |_| true);
     }
 
-    /// The same for those that were decided without an ask and may have been charged all the same: those that never
-    /// ask, and those that are charged also when they are denied.
-    pub(crate) fn note_unasked(&self, world: Option<&WorldNode>, request: &Request<'_>, now: Nanos) {
+    /// Records the keys of world limits that were charged without an ask: those that never ask, and those that are charged
+    /// also when they are denied.
+    pub(crate) fn record_unasked_world_keys(
+        &self,
+        world: Option<&WorldNode>,
+        request: &Request<'_>,
+        now: Nanos,
+    ) {
         let is_charged = |item: &Item| item.accuracy == Accuracy::Async || item.charge == Charge::Always;
-        self.note_if(world, request, now, is_charged);
+        self.record_world_keys_if(world, request, now, is_charged);
     }
 
-    fn note_if(
+    fn record_world_keys_if(
         &self,
         world: Option<&WorldNode>,
         request: &Request<'_>,
@@ -351,7 +357,7 @@ impl<'r> Plan<'r> {
         for (item, target) in self.items.iter().zip(&self.targets) {
             if target.is_world && item.cost > Cost::PEEK && is_noted(item) {
                 let answer = &self.answers[target.answer];
-                world.note(item, now, || name_of(request, answer));
+                world.record(item, now, || name_of(request, answer));
             }
         }
     }
@@ -374,7 +380,10 @@ impl<'r> Plan<'r> {
         let target = &self.targets[index];
         let wholes = self.targets[..index].iter().filter(|target| target.is_quota).count();
         let whole = target.is_quota.then(|| self.quotas.get(wholes).copied()).flatten();
-        PlannedLimit { limit: HotLimit { item: self.items[index], whole }, is_declared_hot: target.is_hot }
+        PlannedLimit {
+            limit: HotLimit { item: self.items[index], limit: whole },
+            is_declared_hot: target.is_hot,
+        }
     }
 
     pub(crate) fn is_denied(&self) -> bool {
@@ -388,9 +397,8 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// The request is denied whatever the table says: look at its limits for the answer, charge only what is
-    /// charged always.
-    pub(crate) fn only_look(&mut self) {
+    /// Makes the items of a denied request peeks. Items that are always charged stay so.
+    pub(crate) fn only_peek(&mut self) {
         for item in &mut self.items {
             if item.charge == Charge::IfAdmitted {
                 item.charge = Charge::Never;
@@ -398,11 +406,11 @@ impl<'r> Plan<'r> {
         }
     }
 
-    /// Answers for an item that gets no entry, and takes it out of what the table decides.
-    pub(crate) fn say(&mut self, index: usize, verdict: Verdict, moment: Moment) {
+    /// Answers for an item that gets no entry, and removes it from what the table decides.
+    pub(crate) fn answer(&mut self, index: usize, verdict: Verdict, moment: Moment) {
         let limit = self.items[index].spec.shown_limit();
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
-        self.answers[self.targets[index].answer].said = Said::Decided(decision);
+        self.answers[self.targets[index].answer].outcome = LimitOutcome::Decided(decision);
         if self.items[index].role == Role::Quota && verdict == Verdict::Admit {
             // One quota is enough: the table, which no longer sees it, mustn't let the others deny.
             let quotas = self.items.iter_mut().filter(|item| item.role == Role::Quota);
@@ -422,7 +430,7 @@ impl<'r> Plan<'r> {
         let limit = self.items[index].spec.shown_limit();
         let answer = self.targets[index].answer;
         let decision = Decision { verdict, limit, remaining: 0, reset: moment.now };
-        self.answers[answer].said = Said::Decided(decision);
+        self.answers[answer].outcome = LimitOutcome::Decided(decision);
         if self.items[index].charge == Charge::IfAdmitted {
             self.items[index].charge = Charge::Never;
         }
@@ -435,10 +443,10 @@ impl<'r> Plan<'r> {
 
     pub(crate) fn write(&mut self, decisions: &Decisions) {
         for (target, decision) in self.targets.iter().zip(decisions) {
-            self.answers[target.answer].said = Said::Decided(*decision);
+            self.answers[target.answer].outcome = LimitOutcome::Decided(*decision);
         }
         for (answer, verdict) in self.denied.drain(..) {
-            if let Said::Decided(decision) = &mut self.answers[answer].said {
+            if let LimitOutcome::Decided(decision) = &mut self.answers[answer].outcome {
                 decision.verdict = verdict;
             }
         }
@@ -461,7 +469,7 @@ fn window_item(
     secret: &FleetSecret,
     namespace: &Namespace,
     descriptor: &Descriptor<'_>,
-    given: GivenByRequest,
+    given: RequestLimit,
     now: Nanos,
 ) -> (Item, KeyId) {
     let policy = Windows::Fixed.window(given.requests_per_unit, given.period);
@@ -472,17 +480,17 @@ fn window_item(
     (item, prefix.key_of_parts(OVERFLOW_PARTS))
 }
 
-fn reason(matched: Matched) -> Result<Option<Reason>, RequestError> {
+fn reason(matched: MatchResult) -> Result<Option<Reason>, RequestError> {
     match matched {
-        Matched::Rules => Ok(None),
-        Matched::NoRule => Ok(Some(Reason::NoRuleMatches)),
-        Matched::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
-        Matched::Off => Ok(Some(Reason::NamespaceOff)),
-        Matched::TooMany => Err(RequestError::TooManyRules),
+        MatchResult::Rules => Ok(None),
+        MatchResult::NoRule => Ok(Some(Reason::NoRuleMatches)),
+        MatchResult::UnknownNamespace => Ok(Some(Reason::UnknownNamespace)),
+        MatchResult::Off => Ok(Some(Reason::NamespaceOff)),
+        MatchResult::TooMany => Err(RequestError::TooManyRules),
     }
 }
 
 /// Stands in an answer until the table has decided it.
-const fn undecided(origin: Origin<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
-    LimitAnswer { origin, role, descriptor, said: Said::Unlimited }
+const fn undecided(source: LimitSource<'_>, role: Role, descriptor: u8) -> LimitAnswer<'_> {
+    LimitAnswer { source, role, descriptor, outcome: LimitOutcome::Unlimited }
 }

@@ -2,18 +2,18 @@
 //!
 //! Rates, and windows under 60 s, that hold over the world aren't counted together by the regions: each region
 //! enforces a part of the limit. Every limit stands at an even part; where a region asks for more, the reconciler
-//! gives out slices ([`Worker`] brings them from the world store). The parts in force never sum to more than the
+//! gives out slices ([`QuotaWorker`] brings them from the world store). The parts in force never sum to more than the
 //! limit (INV-6), so what is in doubt here is decided for the smaller part. Sans-IO; on the path of a request there
 //! is a look into a map that is swapped as a whole, and a count under the lock of one of 64 shards.
 
 mod demand;
 mod worker;
 
-pub use worker::{Say, Worker};
+pub use worker::{DemandReport, QuotaWorker};
 
 use crate::stats::Counter;
 use arc_swap::ArcSwap;
-use demand::DemandBook;
+use demand::DemandTable;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::slice::Lease;
 use tidegate_core::{Class, Decision, KeyId, Nanos, SliceSize, Spec, Verdict};
-use tidegate_origin::{QuotaHeard, QuotaNews, QuotaReport, Share, quota_keys_max};
+use tidegate_origin::{QuotaNews, QuotaReply, QuotaReport, Share, quota_keys_max};
 use tidegate_world::SLICE_LEASE;
 
 /// A region that isn't active yet holds nothing; who is denied for that comes back after this. So does who asks for
@@ -62,16 +62,16 @@ impl HeldSlices {
 
 /// What the nodes of a region were sent last, as one of them received it.
 #[derive(Clone, Debug, Default)]
-pub struct InForce {
+pub struct SlicesInForce {
     /// `None` until anything was received.
     pub share: Option<Share>,
     /// By the origin's clock.
     pub held: Arc<HeldSlices>,
 }
 
-/// What this node goes by.
+/// The slices that this node enforces, as it last received them.
 #[derive(Clone, Debug, Default)]
-struct Tidings {
+struct ReceivedSlices {
     stamp: u64,
     /// `None` until anything was heard.
     share: Option<Share>,
@@ -82,7 +82,7 @@ struct Tidings {
     sent: Nanos,
 }
 
-impl Tidings {
+impl ReceivedSlices {
     /// By this node's clock.
     #[inline]
     fn lease(&self, key: KeyId) -> Option<Lease> {
@@ -93,10 +93,10 @@ impl Tidings {
 #[derive(Debug)]
 pub struct Quotas {
     node: NodeId,
-    tidings: ArcSwap<Tidings>,
+    slices: ArcSwap<ReceivedSlices>,
     /// When the origin was last heard, by this node's clock: in nanoseconds.
-    heard_at: AtomicU64,
-    demand: DemandBook,
+    received_at: AtomicU64,
+    demand: DemandTable,
     counters: QuotaCounters,
 }
 
@@ -105,14 +105,14 @@ pub struct Quotas {
 pub struct QuotaCounters {
     /// Requests that the part of this region denied.
     pub denied: Counter,
-    /// Keys whose demand wasn't tracked because the book was full.
+    /// Keys whose demand wasn't tracked because the demand table was full.
     pub untracked: Counter,
     pub news: Counter,
     pub failed_reports: Counter,
 }
 
 impl QuotaCounters {
-    pub fn named(&self) -> [(&'static str, u64); 4] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 4] {
         [
             ("quota_denied_limits", self.denied.get()),
             ("quota_keys_untracked", self.untracked.get()),
@@ -127,7 +127,7 @@ impl QuotaCounters {
 pub struct ShownSlice {
     pub key: KeyId,
     pub amount: u64,
-    pub whole: u64,
+    pub limit: u64,
     pub rate_parts: u32,
     /// The lease is running.
     pub is_leased: bool,
@@ -137,9 +137,9 @@ impl Quotas {
     pub fn new(node: NodeId) -> Self {
         Quotas {
             node,
-            tidings: ArcSwap::default(),
-            heard_at: AtomicU64::new(0),
-            demand: DemandBook::default(),
+            slices: ArcSwap::default(),
+            received_at: AtomicU64::new(0),
+            demand: DemandTable::default(),
             counters: QuotaCounters::default(),
         }
     }
@@ -150,17 +150,17 @@ impl Quotas {
 
     /// The version of the membership that limits are divided by here; 0 when none was heard of.
     pub fn version(&self) -> u64 {
-        self.tidings.load().share.map_or(0, |share| share.version)
+        self.slices.load().share.map_or(0, |share| share.version)
     }
 
     /// Returns what this node was sent last.
-    pub fn in_force(&self) -> InForce {
-        let tidings = self.tidings.load();
-        InForce { share: tidings.share, held: Arc::clone(&tidings.held) }
+    pub fn in_force(&self) -> SlicesInForce {
+        let tidings = self.slices.load();
+        SlicesInForce { share: tidings.share, held: Arc::clone(&tidings.held) }
     }
 
     pub fn slice_count(&self) -> usize {
-        self.tidings.load().held.0.len()
+        self.slices.load().held.0.len()
     }
 
     pub fn tracked_keys(&self) -> usize {
@@ -169,7 +169,7 @@ impl Quotas {
 
     /// Some of the slices that are held here, those that leave first left out.
     pub fn shown(&self, most: usize, now: Nanos) -> (Option<Share>, Vec<ShownSlice>) {
-        let tidings = self.tidings.load();
+        let tidings = self.slices.load();
         let keys = tidings.held.0.keys();
         let mut slices: Vec<ShownSlice> =
             keys.filter_map(|key| Some(self.show(*key, &tidings.lease(*key)?, now))).collect();
@@ -179,40 +179,39 @@ impl Quotas {
     }
 
     fn show(&self, key: KeyId, lease: &Lease, now: Nanos) -> ShownSlice {
-        let even =
-            self.tidings.load().share.map_or(SliceSize::NOTHING, |share| even_part(share, lease.whole));
+        let even = self.slices.load().share.map_or(SliceSize::NOTHING, |share| even_part(share, lease.whole));
         let size = self.size(Some(lease), lease.whole, even, now);
         let is_leased = now <= lease.until;
-        ShownSlice { key, amount: size.amount, whole: lease.whole, rate_parts: size.rate_parts, is_leased }
+        ShownSlice { key, amount: size.amount, limit: lease.whole, rate_parts: size.rate_parts, is_leased }
     }
 
-    /// What is enforced here now of a limit of the world.
+    /// Returns the part of a world limit that is enforced here now.
     #[inline]
-    pub fn cut(&self, key: KeyId, whole: &Spec, class: Class, now: Nanos) -> Spec {
-        whole.cut(self.part(key, whole.shown_limit(), class, now))
+    pub fn apply_slice(&self, key: KeyId, whole: &Spec, class: Class, now: Nanos) -> Spec {
+        whole.apply(self.part(key, whole.shown_limit(), class, now))
     }
 
     fn part(&self, key: KeyId, number: u64, class: Class, now: Nanos) -> SliceSize {
-        let tidings = self.tidings.load();
+        let tidings = self.slices.load();
         match tidings.share {
             // No membership was ever received: decided by class, as when the store can't be asked.
             None if class == Class::Abuse => SliceSize::NOTHING,
             None => SliceSize::whole(number),
             Some(Share { is_active: false, .. }) => SliceSize::NOTHING,
             // The region doesn't wait for who was silent for a lease, and may hold less by now.
-            Some(_) if class == Class::Abuse && self.is_cut_off(now) => SliceSize::NOTHING,
+            Some(_) if class == Class::Abuse && self.is_isolated(now) => SliceSize::NOTHING,
             Some(share) => self.size(tidings.lease(key).as_ref(), number, even_part(share, number), now),
         }
     }
 
-    /// The origin wasn't heard for a lease.
-    fn is_cut_off(&self, now: Nanos) -> bool {
-        now > Nanos::new(self.heard_at.load(Ordering::Relaxed)).plus(SLICE_LEASE)
+    /// Returns whether nothing was received from the origin for the length of a lease.
+    fn is_isolated(&self, now: Nanos) -> bool {
+        now > Nanos::new(self.received_at.load(Ordering::Relaxed)).plus(SLICE_LEASE)
     }
 
     fn size(&self, lease: Option<&Lease>, number: u64, even: SliceSize, now: Nanos) -> SliceSize {
         let Some(lease) = lease else { return even };
-        if now > lease.rises && self.is_cut_off(now) {
+        if now > lease.rises && self.is_isolated(now) {
             // The region may hold something else by now, and this node can't know.
             return Lease { rises: Nanos::MAX, ..*lease }.in_force(number, even, now);
         }
@@ -222,12 +221,12 @@ impl Quotas {
     /// A limit of the world was decided by its part: counts what was asked for, and makes the answer the whole
     /// limit's. Says whether the part denied.
     #[inline]
-    pub fn decided(&self, asked: &Asked<'_>, decision: &mut Decision, now: Nanos) -> bool {
-        let &Asked { key, whole, cost, is_abuse } = asked;
+    pub fn decided(&self, asked: &DemandSample<'_>, decision: &mut Decision, now: Nanos) -> bool {
+        let &DemandSample { key, whole, cost, is_abuse } = asked;
         let part = std::mem::replace(&mut decision.limit, whole.shown_limit());
         let admitted = decision.is_admitted();
         let is_used = !admitted || decision.remaining.saturating_add(cost) < part;
-        if cost > 0 && (is_used || self.tidings.load().held.0.contains_key(&key)) {
+        if cost > 0 && (is_used || self.slices.load().held.0.contains_key(&key)) {
             let tracked = self.demand.add(key, whole, is_abuse, cost, now);
             if !tracked {
                 self.counters.untracked.add(1);
@@ -247,9 +246,9 @@ impl Quotas {
         }
     }
 
-    /// What to say to the worker, at a node's regular time.
+    /// Returns the report for the worker, at a node's regular time.
     pub fn report(&self, live_nodes: u32, now: Nanos) -> QuotaReport {
-        let tidings = self.tidings.load();
+        let tidings = self.slices.load();
         let members = tidings.share.map_or(1, |share| share.members.max(1));
         let divisor = u64::from(members).saturating_mul(u64::from(live_nodes.max(1)));
         let most = quota_keys_max(live_nodes);
@@ -263,48 +262,51 @@ impl Quotas {
         QuotaReport { node: self.node, applied: 0, version: 0, offered: Vec::new(), leaves: true }
     }
 
-    /// The origin answered a report that was sent at `sent`.
-    pub fn heard(&self, heard: &QuotaHeard, sent: Nanos) {
-        self.heard_with(heard, sent, |news| Arc::new(HeldSlices::of(news)));
+    /// Applies the origin's reply to a report that was sent at `sent`.
+    pub fn receive(&self, reply: &QuotaReply, sent: Nanos) {
+        self.receive_with(reply, sent, |news| Arc::new(HeldSlices::of(news)));
     }
 
-    /// The same for one of many nodes in a process, which hear the same news.
-    pub fn heard_with(
+    /// Applies a reply for one of many nodes in a process, which share the same news.
+    pub fn receive_with(
         &self,
-        heard: &QuotaHeard,
+        heard: &QuotaReply,
         sent: Nanos,
         held: impl FnOnce(&Arc<QuotaNews>) -> Arc<HeldSlices>,
     ) {
-        let before = self.tidings.load();
+        let before = self.slices.load();
         if let Some(news) = heard.news.as_ref().filter(|news| news.stamp > before.stamp) {
             self.counters.news.add(1);
             // Of two workers, the one that read the slices later may have read the membership before. Of equal
             // versions the last counts: a worker divides by more members while the world store's data is old.
             let share =
                 [before.share, Some(news.share)].into_iter().flatten().max_by_key(|share| share.version);
-            let tidings = Tidings { stamp: news.stamp, share, held: held(news), theirs: heard.now, sent };
-            self.tidings.store(tidings.into());
+            let tidings =
+                ReceivedSlices { stamp: news.stamp, share, held: held(news), theirs: heard.now, sent };
+            self.slices.store(tidings.into());
         }
         // An origin that has forgotten the region's news says nothing of what the region acknowledged without
         // this node, which stays cut off then.
-        if !heard.is_behind || !self.is_cut_off(sent) {
-            self.heard_at.store(sent.get(), Ordering::Release);
+        if !heard.is_behind || !self.is_isolated(sent) {
+            self.received_at.store(sent.get(), Ordering::Release);
         }
     }
 
     /// The clock was set: instants move with it.
     pub fn clock_stepped(&self, delta_ns: i64) {
-        let heard_at = Nanos::new(self.heard_at.load(Ordering::Relaxed)).shifted(delta_ns);
-        self.heard_at.store(heard_at.get(), Ordering::Relaxed);
+        let heard_at = Nanos::new(self.received_at.load(Ordering::Relaxed)).shifted(delta_ns);
+        self.received_at.store(heard_at.get(), Ordering::Relaxed);
         self.demand.clock_stepped(delta_ns);
-        self.tidings
-            .rcu(|tidings| Tidings { sent: tidings.sent.shifted(delta_ns), ..Tidings::clone(tidings) });
+        self.slices.rcu(|tidings| ReceivedSlices {
+            sent: tidings.sent.shifted(delta_ns),
+            ..ReceivedSlices::clone(tidings)
+        });
     }
 }
 
-/// A limit of the world that was decided here.
+/// A decision about a limit that regions share, counted as demand.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct DemandSample<'a> {
     pub key: KeyId,
     pub whole: &'a Spec,
     pub cost: u64,

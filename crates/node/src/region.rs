@@ -22,14 +22,14 @@ use figures::AskFigures;
 pub use figures::ShardFigures;
 pub use lease::{HOT_MAX, HotLimit};
 use parking_lot::Mutex;
-use pending::{Asks, Pending, TakenAsks, Waiting};
+use pending::{Asks, Pending, TakenAsks, WaitingAsk};
 pub use shards::{ShardCondition, ShardEvent, ShardHealth};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{CountSync, KeyReply, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{CountSync, GrantRequest, HoldId, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
 use tidegate_core::window::add_count;
@@ -39,11 +39,11 @@ use tidegate_core::{
 use tidegate_origin::{BreakerState, DoneReset, Exchange, Grant, ShardId};
 
 /// A store keeps a bucket so long after it is full again.
-const BUCKET_KEPT: Nanos = Nanos::from_secs(60);
+const BUCKET_TTL: Nanos = Nanos::from_secs(60);
 /// Nodes follow the same clock up to so much: the one that set an expiry may have been ahead.
 const CLOCKS_DIFFER: Nanos = Nanos::from_millis(50);
 /// For so long after a failed sync of a key, ± a fifth, its admissions don't ask.
-const FAILED_FOR: Nanos = Nanos::from_millis(300);
+const FAILED_SYNC_RETRY_AFTER: Nanos = Nanos::from_millis(300);
 
 #[derive(Debug, Clone, Copy)]
 pub struct RegionOptions {
@@ -97,11 +97,11 @@ impl AskItem {
 
 /// What came of asking about one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum AskOutcome {
     /// The origin has counted it for this node.
     Granted,
     /// The origin holds it back for this request alone, until then: whoever comes later may find it given to others.
-    Reserved { until: Nanos },
+    Held { until: Nanos },
     Refused {
         retry_after: Option<Nanos>,
         /// The window that is full, of a limit that has windows.
@@ -111,10 +111,10 @@ pub enum Standing {
     Unverified,
 }
 
-pub type Standings = SmallVec<[Standing; 4]>;
+pub type AskOutcomes = SmallVec<[AskOutcome; 4]>;
 
 /// Called once, when every limit of a request has its standing.
-pub type Wake = Box<dyn FnOnce(Standings) + Send>;
+pub type Wake = Box<dyn FnOnce(AskOutcomes) + Send>;
 
 /// A request that waits for answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -122,7 +122,7 @@ pub struct AskId(u64);
 
 /// An exchange to be sent, and who waits for what in it.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct OutgoingExchange {
     pub shard: ShardId,
     pub exchange: Exchange,
     /// For each sync, in order.
@@ -151,15 +151,15 @@ impl Ticket {
     /// Whether what is granted must be verified by the shard's record: the node wasn't confirmed there, and so can't tell
     /// by its own component whether data is gone.
     fn needs_record(&self, sync: &KeySync) -> bool {
-        let asks = !sync.wants.asks.is_empty() || sync.wants.lease.is_some();
+        let asks = !sync.request.asks.is_empty() || sync.request.lease.is_some();
         asks && self.confirmed.is_none()
     }
 
     /// Returns how much of what an unverified reply granted nobody spends: what was drawn ahead, and what class `abuse`
     /// denies. A request of another class passes by its node's own count, also one that gave up before the reply.
     fn forfeited(&self, sync: &KeySync, reply: &KeyReply) -> u64 {
-        let reserves = sync.wants.reserve.is_some();
-        let granted = self.classes.iter().zip(&sync.wants.asks).zip(&reply.granted);
+        let reserves = sync.request.hold.is_some();
+        let granted = self.classes.iter().zip(&sync.request.asks).zip(&reply.granted);
         let denied =
             granted.filter(|((class, _), granted)| !reserves && **granted && **class == Class::Abuse);
         denied.fold(reply.drawn, |sum, ((_, cost), _)| add_count(sum, *cost))
@@ -170,7 +170,7 @@ impl Ticket {
         let by_now = now.plus(CLOCKS_DIFFER);
         let is_over = match &sync.counts {
             CountSync::Window(window) => window.current.expires <= by_now,
-            CountSync::Gcra { sync, .. } => sync.busy.tat.plus(BUCKET_KEPT) <= by_now,
+            CountSync::Gcra { sync, .. } => sync.busy.tat.plus(BUCKET_TTL) <= by_now,
         };
         let lost = |confirmed| reply.component_before.is_none_or(|before| before < confirmed);
         !is_over && reply.epoch == sync.epoch && self.confirmed.is_some_and(lost)
@@ -181,22 +181,22 @@ impl Ticket {
 #[derive(Default)]
 #[must_use]
 pub struct Effects {
-    pub send: Vec<Outgoing>,
-    /// Keys that a request waits for: [`Region::send_asked`] makes their calls, when whoever asks at the same time
+    pub send: Vec<OutgoingExchange>,
+    /// Keys that a request waits for: [`Region::send_asks`] makes their calls, when whoever asks at the same time
     /// has asked too.
-    pub asked: SmallVec<[KeyId; 4]>,
+    pub asked_keys: SmallVec<[KeyId; 4]>,
     /// Shards that showed that they lost something: a pulse is due at once.
     pub pulse: SmallVec<[ShardId; 1]>,
     /// Resets that a shard may have lost, to be told to it again; [`Region::restored`] takes what came of each.
     pub restore: Vec<(ShardId, DoneReset)>,
-    pub finished: Vec<(Wake, Standings)>,
+    pub finished: Vec<(Wake, AskOutcomes)>,
 }
 
 impl fmt::Debug for Effects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Effects")
             .field("send", &self.send)
-            .field("asked", &self.asked)
+            .field("asked", &self.asked_keys)
             .field("pulse", &self.pulse)
             .field("finished", &self.finished.len())
             .finish()
@@ -236,7 +236,7 @@ impl RegionCounters {
         counter.fetch_add(u64::try_from(more).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    pub fn named(&self) -> [(&'static str, u64); 6] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 6] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("origin_exchanges", get(&self.exchanges)),
@@ -317,13 +317,13 @@ impl Region {
                 }
             } else {
                 pending.unaskable(shard, item);
-                pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+                pending.resolve(id, index, AskOutcome::Unverified, &mut effects.finished);
             }
         }
         match askable[..] {
             [] => {}
             [index] => asked::join(&mut pending, items, index, id, &mut effects),
-            _ => self.reserve(&mut pending, table, items, &askable, id, moment, route, &mut effects),
+            _ => self.hold(&mut pending, table, items, &askable, id, moment, route, &mut effects),
         }
         drop(pending);
         self.counted(&effects);
@@ -331,13 +331,13 @@ impl Region {
     }
 
     /// The request waits no longer: what has no standing yet is unverified. `None` when it was woken already.
-    pub fn give_up(&self, id: AskId) -> Option<Standings> {
+    pub fn give_up(&self, id: AskId) -> Option<AskOutcomes> {
         self.pending.lock().give_up(id)
     }
 
     /// The request was decided with the standings that it got, or dropped: what it reserved is over.
-    pub fn settle(&self, id: AskId) {
-        self.pending.lock().settle(id);
+    pub fn complete(&self, id: AskId) {
+        self.pending.lock().complete(id);
     }
 
     /// Sends the call that a key's waiting requests have been waiting for.
@@ -353,18 +353,19 @@ impl Region {
         if pending.keys.get(&key).is_none_or(|entry| entry.in_flight) {
             return;
         }
-        let Some(TakenAsks { spec, regions, asks, classes, peeks, mut wants }) = pending.take_asks(key)
+        let Some(TakenAsks { spec, regions, asks, classes, peeks, request: mut wants }) =
+            pending.take_asks(key)
         else {
             return;
         };
         let state = table.aligned(key, &spec, moment);
-        wants.lease = pending.leases.wish((key, spec), &state, table.live_nodes(), moment.now);
+        wants.lease = pending.leases.request((key, spec), &state, table.live_nodes(), moment.now);
         // What was drawn before is spent before more is.
         wants.draw &= state.prepaid(&spec, moment.now) == 0 && wants.lease.is_none();
         wants.peek = wants.asks.is_empty() && wants.lease.is_none() && !state.counts_anything();
         let counts = state.asking(&spec, regions, moment.now);
         let settled = pending.keys.entry(key).or_default().leaves();
-        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
+        let mut sync = KeySync { key, epoch: state.epoch(), counts, request: wants, ended_holds: settled };
         pending.mark_sent(&mut sync);
         let confirmed = state.confirmed(&sync.counts, moment.now);
         let ticket = Ticket { asks, classes, peeks, confirmed, holds_key: true, ..Ticket::default() };
@@ -379,14 +380,14 @@ impl Region {
                 let (node, now) = (self.options.node, moment.now);
                 let reads_record = ticket.needs_record(&sync);
                 let exchange = Exchange { node, now, syncs: vec![sync], grant: Grant::Each, reads_record };
-                effects.send.push(Outgoing { shard, exchange, tickets: vec![ticket] });
+                effects.send.push(OutgoingExchange { shard, exchange, tickets: vec![ticket] });
             }
         }
     }
 
     /// Who waited for a key's call may need none of their own any more: what it brought is enough for them, or
     /// shows that there is nothing left. Only after a call: a request that asks again must get an answer.
-    fn settle_locally(
+    fn complete_locally(
         &self,
         pending: &mut Pending,
         table: &Table<SharedState>,
@@ -397,23 +398,23 @@ impl Region {
         let Some(entry) = pending.keys.get_mut(&key) else { return };
         let Some(first) = entry.waiting.front() else { return };
         let mut state = table.aligned(key, &first.item.spec, moment);
-        let mut settled = SmallVec::<[(AskId, usize, Standing); 4]>::new();
-        entry.waiting.retain(|Waiting { id, index, item }| {
+        let mut settled = SmallVec::<[(AskId, usize, AskOutcome); 4]>::new();
+        entry.waiting.retain(|WaitingAsk { id, index, item }| {
             let before = state;
             let (decision, reason) = state.decide(&item.item(), table.live_nodes(), moment.now);
-            let standing = match (decision.verdict, reason) {
-                (Verdict::Admit, None) => Standing::Granted,
+            let outcome = match (decision.verdict, reason) {
+                (Verdict::Admit, None) => AskOutcome::Granted,
                 (Verdict::Admit, Some(_)) => {
                     state = before;
                     return true;
                 }
-                (Verdict::Deny { retry_after }, _) => Standing::Refused { retry_after, window: None },
+                (Verdict::Deny { retry_after }, _) => AskOutcome::Refused { retry_after, window: None },
             };
-            settled.push((*id, *index, standing));
+            settled.push((*id, *index, outcome));
             false
         });
-        for (id, index, standing) in settled {
-            pending.stand(id, index, standing, &mut effects.finished);
+        for (id, index, outcome) in settled {
+            pending.resolve(id, index, outcome, &mut effects.finished);
         }
     }
 
@@ -424,15 +425,21 @@ impl Region {
             key: item.key,
             epoch: state.epoch(),
             counts: state.asking(&item.spec, item.regions, moment.now),
-            wants: Wants::default(),
-            settled: SmallVec::new(),
+            request: GrantRequest::default(),
+            ended_holds: SmallVec::new(),
         }
     }
 
-    fn outgoing(&self, shard: ShardId, grant: Grant, syncs: Vec<(KeySync, Ticket)>, now: Nanos) -> Outgoing {
+    fn outgoing(
+        &self,
+        shard: ShardId,
+        grant: Grant,
+        syncs: Vec<(KeySync, Ticket)>,
+        now: Nanos,
+    ) -> OutgoingExchange {
         let reads_record = syncs.iter().any(|(sync, ticket)| ticket.needs_record(sync));
         let (syncs, tickets) = syncs.into_iter().unzip();
-        Outgoing {
+        OutgoingExchange {
             shard,
             exchange: Exchange { node: self.options.node, now, syncs, grant, reads_record },
             tickets,
@@ -443,14 +450,14 @@ impl Region {
         RegionCounters::add(&self.counters.exchanges, effects.send.len());
         let syncs = effects.send.iter().map(|outgoing| outgoing.exchange.syncs.len()).sum();
         RegionCounters::add(&self.counters.syncs, syncs);
-        let unverified = effects.finished.iter().flat_map(|(_, standings)| standings);
-        let unverified = unverified.filter(|standing| **standing == Standing::Unverified).count();
+        let unverified = effects.finished.iter().flat_map(|(_, outcomes)| outcomes);
+        let unverified = unverified.filter(|outcome| **outcome == AskOutcome::Unverified).count();
         RegionCounters::add(&self.counters.unverified, unverified);
     }
 
     /// A reservation's name, unlike any other of this node, and so of this region.
-    fn reservation(&self, id: AskId) -> ReservationId {
+    fn hold_id(&self, id: AskId) -> HoldId {
         // Nodes are numbered at random: their numbers mixed with a counter don't meet within 250 ms.
-        ReservationId(self.options.node.0.rotate_left(32) ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        HoldId(self.options.node.0.rotate_left(32) ^ id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }

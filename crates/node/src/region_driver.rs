@@ -13,13 +13,13 @@ mod pulses;
 
 use crate::clock::Clock;
 use crate::driver::calm_interval;
-use crate::engine::{Asking, Decided, Engine, ResetKey};
+use crate::engine::{DecideOutcome, Engine, PendingDecision, ResetKey};
 use crate::known_nodes::KnownNodes;
-use crate::region::{AskId, Effects, Outgoing, Region, Standings, Wake};
+use crate::region::{AskId, AskOutcomes, Effects, OutgoingExchange, Region, Wake};
 use crate::request::Answer;
 use crate::sharing::Sharing;
 use arc_swap::ArcSwap;
-use lanes::{Lanes, Sender, Wait};
+use lanes::{Sender, ThreadQueues, Wait};
 use parking_lot::Mutex;
 use pulses::Pulses;
 use std::pin::{Pin, pin};
@@ -42,7 +42,7 @@ const TIMER_SLACK: Duration = Duration::from_millis(1);
 /// From the socket to the connection's task, from there to the exchange's, from there to the request's.
 const TURNS: usize = 3;
 /// A reset waits so long for a store that is recovering.
-const RESET_WITHIN: Duration = Duration::from_secs(5);
+const RESET_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct RegionDriver {
@@ -50,7 +50,7 @@ pub struct RegionDriver {
     clock: Arc<Clock>,
     origin: ArcSwap<Box<dyn Origin>>,
     wait: Duration,
-    lanes: Lanes,
+    thread_queues: ThreadQueues,
     /// The store belongs to a fleet with another secret: nothing is sent there.
     is_foreign: AtomicBool,
     /// This node doesn't know the fleet's secret yet: nothing is sent, not even a heartbeat.
@@ -75,7 +75,7 @@ struct Waiter<'a> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.region.give_up(self.id);
-        self.region.settle(self.id);
+        self.region.complete(self.id);
     }
 }
 
@@ -91,7 +91,7 @@ impl RegionDriver {
         let knows_time = watch::Sender::new(!origin.keeps_time());
         let origin = ArcSwap::from_pointee(origin);
         let [is_foreign, is_leaving] = [AtomicBool::new(false), AtomicBool::new(false)];
-        let (lanes, is_held) = (Lanes::default(), watch::Sender::new(false));
+        let (thread_queues, is_held) = (ThreadQueues::default(), watch::Sender::new(false));
         let known_nodes = OnceLock::new();
         let pulses = Pulses::default();
         Some(Arc::new(RegionDriver {
@@ -99,7 +99,7 @@ impl RegionDriver {
             clock,
             origin,
             wait,
-            lanes,
+            thread_queues,
             is_foreign,
             is_held,
             knows_time,
@@ -111,12 +111,12 @@ impl RegionDriver {
     }
 
     /// Keeps the number of live nodes for the next process, and begins with what an earlier one kept.
-    pub fn keep_known_nodes(&self, known: KnownNodes) {
+    pub fn set_known_nodes(&self, known: KnownNodes) {
         self.shared().assume_nodes(known.last());
         let _ = self.known_nodes.set(Arc::new(known));
     }
 
-    fn note_nodes(&self, nodes: u32) {
+    fn record_nodes(&self, nodes: u32) {
         self.shared().set_live_nodes(nodes);
         if let Some(known) = self.known_nodes.get().filter(|known| !known.is(nodes)).cloned() {
             tokio::task::spawn_blocking(move || known.write(nodes));
@@ -165,20 +165,20 @@ impl RegionDriver {
     }
 
     /// Asks what must be asked, and decides with what was heard in time.
-    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Box<Asking<'r>>) -> Answer<'r> {
-        let mut patience = pin!(self.lanes.here().wait(self.wait.saturating_sub(TIMER_SLACK)));
+    pub async fn ask<'r>(self: &Arc<Self>, mut asking: Box<PendingDecision<'r>>) -> Answer<'r> {
+        let mut patience = pin!(self.thread_queues.here().wait(self.wait.saturating_sub(TIMER_SLACK)));
         let answer = loop {
-            let (waiter, standings) = self.hear(&asking, patience.as_mut()).await;
+            let (waiter, outcomes) = self.receive(&asking, patience.as_mut()).await;
             let now = self.clock.now();
             let decided = if patience.is_over() {
-                Decided::Answer(self.engine.resume(*asking, &standings, now))
+                DecideOutcome::Answer(self.engine.resume(*asking, &outcomes, now))
             } else {
-                self.engine.resume_or_ask(*asking, &standings, now)
+                self.engine.resume_or_ask(*asking, &outcomes, now)
             };
             drop(waiter);
             match decided {
-                Decided::Answer(answer) => break answer,
-                Decided::Ask(again) => asking = again,
+                DecideOutcome::Answer(answer) => break answer,
+                DecideOutcome::Ask(again) => asking = again,
             }
         };
         self.publish_urgent();
@@ -186,16 +186,16 @@ impl RegionDriver {
     }
 
     /// What becomes of asking, until the patience ends.
-    async fn hear<'s>(
+    async fn receive<'s>(
         self: &'s Arc<Self>,
-        asking: &Asking<'_>,
+        asking: &PendingDecision<'_>,
         patience: Pin<&mut Wait<'_>>,
-    ) -> (Waiter<'s>, Standings) {
+    ) -> (Waiter<'s>, AskOutcomes) {
         let Sharing { table, region, .. } = self.shared();
-        let (heard, mut hear) = oneshot::channel::<Standings>();
-        let wake: Wake = Box::new(move |standings| {
+        let (waker, mut woken) = oneshot::channel::<AskOutcomes>();
+        let wake: Wake = Box::new(move |outcomes| {
             // Nobody listens any more when the request gave up.
-            let _ = heard.send(standings);
+            let _ = waker.send(outcomes);
         });
         let origin = self.origin();
         let route = |key: KeyId| origin.shard_of(key);
@@ -204,11 +204,11 @@ impl RegionDriver {
         self.execute(effects);
         let in_time = tokio::select! {
             biased;
-            standings = &mut hear => standings.ok(),
-            () = patience => look_once_more(&mut hear).await,
+            outcomes = &mut woken => outcomes.ok(),
+            () = patience => poll_once_more(&mut woken).await,
         };
         // It may have been woken at the last moment.
-        let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| hear.try_recv().ok());
+        let in_time = in_time.or_else(|| region.give_up(id)).or_else(|| woken.try_recv().ok());
         (waiter, in_time.unwrap_or_default())
     }
 
@@ -234,8 +234,8 @@ impl RegionDriver {
     }
 
     fn execute(self: &Arc<Self>, effects: Effects) {
-        for (wake, standings) in effects.finished {
-            wake(standings);
+        for (wake, outcomes) in effects.finished {
+            wake(outcomes);
         }
         for outgoing in effects.send {
             tokio::spawn(self.clone().carry(outgoing));
@@ -246,20 +246,20 @@ impl RegionDriver {
         if !effects.restore.is_empty() {
             tokio::spawn(self.clone().restore_resets(effects.restore));
         }
-        if !effects.asked.is_empty()
-            && let Some(sender) = self.lanes.here().add(&effects.asked)
+        if !effects.asked_keys.is_empty()
+            && let Some(sender) = self.thread_queues.here().add(&effects.asked_keys)
         {
-            tokio::spawn(self.clone().send_asked(sender));
+            tokio::spawn(self.clone().send_asks(sender));
         }
     }
 
     /// Sends what the requests of this thread asked that had their turn before this task has its own: they came
     /// together, and leave together.
-    async fn send_asked(self: Arc<Self>, sender: Sender) {
+    async fn send_asks(self: Arc<Self>, sender: Sender) {
         let origin = self.origin();
         let route = |key: KeyId| origin.shard_of(key);
         let Sharing { table, region, .. } = self.shared();
-        let mut effects = region.send_asked(table, &sender.take(), self.clock.now(), &route);
+        let mut effects = region.send_asks(table, &sender.take(), self.clock.now(), &route);
         let first = effects.send.pop();
         self.execute(effects);
         if let Some(outgoing) = first {
@@ -268,7 +268,7 @@ impl RegionDriver {
     }
 
     /// Sends one exchange and brings the answer back.
-    async fn carry(self: Arc<Self>, outgoing: Outgoing) {
+    async fn carry(self: Arc<Self>, outgoing: OutgoingExchange) {
         let origin = self.origin();
         let result = if let Some(cause) = self.why_silent() {
             Err(OriginError::Unreachable { cause: cause.to_owned() })
@@ -304,15 +304,15 @@ impl RegionDriver {
         // The sender lives as long as the driver.
         let _ = self.is_held.subscribe().wait_for(|is_held| !is_held).await;
         tokio::join!(
-            self.keep_flushing(),
-            self.keep_beating(),
-            self.keep_watching(),
-            self.keep_telling(),
-            self.keep_folding(),
+            self.run_flush(),
+            self.run_heartbeats(),
+            self.run_hot_key_scan(),
+            self.run_hot_key_reports(),
+            self.run_folding(),
         );
     }
 
-    async fn keep_flushing(self: &Arc<Self>) {
+    async fn run_flush(self: &Arc<Self>) {
         let mut tick = calm_interval(FLUSH_EVERY);
         loop {
             tick.tick().await;
@@ -322,7 +322,7 @@ impl RegionDriver {
 
     /// Starts keys afresh for all nodes of the region: each moves on to cells of a new epoch, the others within
     /// a heartbeat. Says how many. What has an `order` is done once in a region, however many nodes are told.
-    pub async fn reset(&self, keys: &[ResetKey], order: Option<u64>) -> Result<usize, OriginError> {
+    pub async fn reset(&self, keys: &[ResetKey], reset_id: Option<u64>) -> Result<usize, OriginError> {
         let origin = self.origin();
         let mut resets = Vec::new();
         for ResetKey { key, forgotten_at, is_world } in keys {
@@ -331,14 +331,14 @@ impl RegionDriver {
             let (shard, expires) = (origin.shard_of(*key), *forgotten_at);
             self.until_recovered(shard).await?;
             let expiry = Expiry { at: expires, now: self.clock.now().now };
-            let epoch = origin.reset_by_order(shard, *key, known, expiry, order).await?;
+            let epoch = origin.reset_once(shard, *key, known, expiry, reset_id).await?;
             if epoch == 0 {
                 // It was carried out before, and what was counted then is over.
                 continue;
             }
             let reset = Reset { key: *key, epoch };
             resets.push(reset);
-            let done = DoneReset { reset, order, expires };
+            let done = DoneReset { reset, reset_id, expires };
             self.shared().region.remember_reset(done, self.clock.now().now);
             if let Some(world) = self.engine.world().filter(|_| *is_world) {
                 world.reset(*key, epoch, *forgotten_at);
@@ -365,7 +365,7 @@ impl RegionDriver {
             }
         };
         let cause = "the store is recovering from a loss of data; try again in some seconds".to_owned();
-        timeout(RESET_WITHIN, recovered).await.map_err(|_| OriginError::Unreachable { cause })
+        timeout(RESET_TIMEOUT, recovered).await.map_err(|_| OriginError::Unreachable { cause })
     }
 
     fn take_resets(&self, log: &ResetLog) {
@@ -389,11 +389,11 @@ impl RegionDriver {
 
 /// A thread that had no core for some milliseconds finds its timers over and the answers in its sockets, and comes
 /// to the timers first: what has come is worth a few turns of its other tasks.
-async fn look_once_more(hear: &mut oneshot::Receiver<Standings>) -> Option<Standings> {
+async fn poll_once_more(hear: &mut oneshot::Receiver<AskOutcomes>) -> Option<AskOutcomes> {
     for _ in 0..TURNS {
         tokio::task::yield_now().await;
-        if let Ok(standings) = hear.try_recv() {
-            return Some(standings);
+        if let Ok(outcomes) = hear.try_recv() {
+            return Some(outcomes);
         }
     }
     None

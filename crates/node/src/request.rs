@@ -8,7 +8,7 @@ use tidegate_core::ask::AskReason;
 use tidegate_core::batch::{ITEMS_INLINE, ITEMS_MAX};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Accuracy, Burst, Class, Cost, Decision, Limit, Period, Rate, Role, Spec};
-use tidegate_rules::envoy::GivenByRequest;
+use tidegate_rules::envoy::RequestLimit;
 use tidegate_rules::{Attributes, Rule, Scope};
 
 /// The longest namespace, in characters.
@@ -58,7 +58,7 @@ pub struct Descriptor<'a> {
     pub attributes: Attributes<'a>,
     pub cost: Cost,
     /// Stands for the rules of a namespace that exists: one window, for exactly these attributes.
-    pub limit: Option<GivenByRequest>,
+    pub limit: Option<RequestLimit>,
 }
 
 /// A limit that was given in the request.
@@ -123,7 +123,7 @@ pub enum RequestError {
 
 /// How a request was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Path {
+pub enum DecisionPath {
     Local,
     /// The region was asked first, for this reason.
     Asked(AskReason),
@@ -149,14 +149,14 @@ pub enum Reason {
 pub struct Answer<'r> {
     pub allowed: bool,
     pub limits: SmallVec<[LimitAnswer<'r>; ITEMS_INLINE]>,
-    pub path: Path,
+    pub path: DecisionPath,
     pub reason: Option<Reason>,
     pub rule_version: u64,
 }
 
-/// Where a limit came from.
+/// The source of a limit: a rule, or the request itself.
 #[derive(Clone, Copy, Debug)]
-pub enum Origin<'r> {
+pub enum LimitSource<'r> {
     Rule(&'r Rule),
     /// The `index`-th limit of the request, or the limit of its `index`-th descriptor.
     Given {
@@ -166,16 +166,16 @@ pub enum Origin<'r> {
 
 #[derive(Clone, Copy, Debug)]
 pub struct LimitAnswer<'r> {
-    pub origin: Origin<'r>,
+    pub source: LimitSource<'r>,
     pub role: Role,
     /// Which of the request's descriptors it is about; 0 when it has none.
     pub descriptor: u8,
-    pub said: Said<'r>,
+    pub outcome: LimitOutcome<'r>,
 }
 
-/// What one limit said.
+/// The outcome of one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Said<'r> {
+pub enum LimitOutcome<'r> {
     Decided(Decision),
     /// An override lifts the limit.
     Unlimited,
@@ -188,10 +188,10 @@ pub enum Said<'r> {
 
 impl LimitAnswer<'_> {
     pub fn is_allowed(&self) -> bool {
-        match self.said {
-            Said::Decided(decision) => decision.is_admitted(),
-            Said::Unlimited => true,
-            Said::Missing { .. } => false,
+        match self.outcome {
+            LimitOutcome::Decided(decision) => decision.is_admitted(),
+            LimitOutcome::Unlimited => true,
+            LimitOutcome::Missing { .. } => false,
         }
     }
 

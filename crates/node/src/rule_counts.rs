@@ -6,7 +6,7 @@
 //! A decision pays a few instructions for each limit: every thread counts in a stripe of its own, and they are added up
 //! when somebody looks. A rule's place in the stripes is found by name once, and remembered in the rule.
 
-use crate::request::{LimitAnswer, Origin, Path, Said};
+use crate::request::{DecisionPath, LimitAnswer, LimitOutcome, LimitSource};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -91,9 +91,9 @@ struct Stripe {
 
 type Chunk = [[AtomicU64; COLUMNS]; CHUNK];
 
-/// How a request came out.
+/// The outcome of a request, as a rule counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CameOut {
+pub(crate) enum RuleOutcome {
     Admitted,
     Denied,
     /// It had passed already.
@@ -123,26 +123,26 @@ impl Stripe {
 impl RuleCounts {
     /// Counts a request and what its limits said.
     #[inline]
-    pub(crate) fn count(&self, came_out: CameOut, path: Path, answers: &[LimitAnswer<'_>]) {
+    pub(crate) fn count(&self, came_out: RuleOutcome, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
         let stripe = self.stripe();
         let total = match came_out {
-            CameOut::Admitted => &stripe.admitted,
-            CameOut::Denied => &stripe.denied,
-            CameOut::Reported => &stripe.reported,
+            RuleOutcome::Admitted => &stripe.admitted,
+            RuleOutcome::Denied => &stripe.denied,
+            RuleOutcome::Reported => &stripe.reported,
         };
         total.fetch_add(1, Ordering::Relaxed);
         let first_column = PER_PATH * path_index(path);
         for answer in answers {
-            let place = match answer.origin {
-                Origin::Rule(rule) => place_of(rule),
-                Origin::Given { .. } => GIVEN,
+            let place = match answer.source {
+                LimitSource::Rule(rule) => place_of(rule),
+                LimitSource::Given { .. } => GIVEN,
             };
-            let column = match answer.said {
-                _ if came_out == CameOut::Reported => REPORTED,
-                Said::Decided(decision) => first_column + outcome_column(&decision, answer.role),
-                Said::Unlimited => UNLIMITED,
-                Said::Missing { .. } if answer.role == Role::Shadow => MISSING_WOULD_DENY,
-                Said::Missing { .. } => MISSING_DENIED,
+            let column = match answer.outcome {
+                _ if came_out == RuleOutcome::Reported => REPORTED,
+                LimitOutcome::Decided(decision) => first_column + outcome_column(&decision, answer.role),
+                LimitOutcome::Unlimited => UNLIMITED,
+                LimitOutcome::Missing { .. } if answer.role == Role::Shadow => MISSING_WOULD_DENY,
+                LimitOutcome::Missing { .. } => MISSING_DENIED,
             };
             stripe.add(place, column, 1);
         }
@@ -282,16 +282,16 @@ fn outcome_column(decision: &Decision, role: Role) -> usize {
 
 /// In [`PATHS`].
 #[inline]
-const fn path_index(path: Path) -> usize {
+const fn path_index(path: DecisionPath) -> usize {
     match path {
-        Path::Local => 0,
-        Path::Asked(AskReason::Cold) => 1,
-        Path::Asked(AskReason::Stale) => 2,
-        Path::Asked(AskReason::Strict) => 3,
-        Path::Asked(AskReason::Credit) => 4,
-        Path::Asked(AskReason::Exact) => 5,
-        Path::Quota => 6,
-        Path::Unverified => 7,
+        DecisionPath::Local => 0,
+        DecisionPath::Asked(AskReason::Cold) => 1,
+        DecisionPath::Asked(AskReason::Stale) => 2,
+        DecisionPath::Asked(AskReason::Strict) => 3,
+        DecisionPath::Asked(AskReason::Credit) => 4,
+        DecisionPath::Asked(AskReason::Exact) => 5,
+        DecisionPath::Quota => 6,
+        DecisionPath::Unverified => 7,
     }
 }
 

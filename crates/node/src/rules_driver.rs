@@ -5,32 +5,34 @@
 
 mod resets;
 
-use resets::HeardResets;
-pub use resets::{Order, carry_out};
+use resets::RecentResets;
+pub use resets::{ResetCommand, carry_out};
 
 use crate::driver::{Tenancy, log_warnings};
 use crate::engine::Engine;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
-use tidegate_control::stream::{Applied, Keeper, Kept, KeptError, PastReset, Standing};
+use tidegate_control::stream::{
+    ApplyResult, PastReset, RuleStore, RulesStatus, StoredRules, StoredRulesError,
+};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{ApplyError, Delta, RuleChange, RuleOptions, RuleSet, Snapshot, SnapshotId};
 use tokio::sync::mpsc;
 
 /// Resets that wait to be carried out; what comes beyond isn't, and is said.
-const ORDERS_MAX: usize = 10_000;
+const RESET_COMMANDS_MAX: usize = 10_000;
 
-/// How a node reads rules.
+/// Options for loading rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct RuleLoadOptions {
     pub secret: FleetSecret,
     pub windows: Windows,
     pub tenancy: Tenancy,
 }
 
-impl Reading {
+impl RuleLoadOptions {
     fn options(&self) -> RuleOptions<'_> {
         RuleOptions { secret: &self.secret, windows: self.windows }
     }
@@ -39,40 +41,40 @@ impl Reading {
 /// What a node's directory has, before there is an engine.
 #[derive(Debug)]
 pub struct RulesOnDisk {
-    kept: Kept,
-    reading: Reading,
+    stored: StoredRules,
+    reading: RuleLoadOptions,
     /// Empty where nothing is there that can be used.
     pub set: RuleSet,
 }
 
 impl RulesOnDisk {
     /// What is there and can't be used is said, and loaded again.
-    pub fn read(directory: &Path, reading: Reading) -> Result<Self, KeptError> {
-        let kept = Kept::open(directory)?;
-        let set = match read_set(&kept, &reading) {
+    pub fn read(directory: &Path, reading: RuleLoadOptions) -> Result<Self, StoredRulesError> {
+        let stored = StoredRules::open(directory)?;
+        let set = match read_set(&stored, &reading) {
             Ok(set) => set,
             Err(error) => {
                 tracing::error!(%error, "the rules on the disk are refused; there are none until others are loaded");
                 RuleSet::empty()
             }
         };
-        Ok(RulesOnDisk { kept, reading, set })
+        Ok(RulesOnDisk { stored, reading, set })
     }
 
     /// What keeps an engine's rules, and the orders that come with them. The engine has been given the set.
-    pub fn keeper(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<Order>) {
-        let RulesOnDisk { kept, reading, set } = self;
-        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
-        let heard = HeardResets::up_to(set.version());
-        (NodeRules { kept, reading, set, engine, orders, heard }, ordered)
+    pub fn rule_store(self, engine: Arc<Engine>) -> (NodeRules, mpsc::Receiver<ResetCommand>) {
+        let RulesOnDisk { stored, reading, set } = self;
+        let (orders, ordered) = mpsc::channel(RESET_COMMANDS_MAX);
+        let recent_resets = RecentResets::up_to(set.version());
+        (NodeRules { stored, reading, set, engine, orders, recent_resets }, ordered)
     }
 }
 
 /// The file, and the log as far as it can be applied.
-fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
-    let Some(snapshot) = kept.snapshot() else { return Ok(RuleSet::empty()) };
+fn read_set(stored: &StoredRules, reading: &RuleLoadOptions) -> Result<RuleSet, ApplyError> {
+    let Some(snapshot) = stored.snapshot() else { return Ok(RuleSet::empty()) };
     let mut set = RuleSet::from_snapshot(snapshot, reading.options())?;
-    let applied = kept.each_change(|_, bytes| {
+    let applied = stored.each_change(|_, bytes| {
         let delta = Delta::decode(&bytes).map_err(|error| error.to_string())?;
         set = set.apply(&delta, reading.options()).map_err(|error| error.to_string())?;
         Ok::<(), String>(())
@@ -91,13 +93,13 @@ fn read_set(kept: &Kept, reading: &Reading) -> Result<RuleSet, ApplyError> {
 /// What keeps a node's rules.
 #[derive(Debug)]
 pub struct NodeRules {
-    kept: Kept,
-    reading: Reading,
+    stored: StoredRules,
+    reading: RuleLoadOptions,
     /// In force.
     set: RuleSet,
     engine: Arc<Engine>,
-    orders: mpsc::Sender<Order>,
-    heard: HeardResets,
+    orders: mpsc::Sender<ResetCommand>,
+    recent_resets: RecentResets,
 }
 
 impl NodeRules {
@@ -106,14 +108,14 @@ impl NodeRules {
         self.engine.replace_rules(set);
     }
 
-    fn order(&mut self, delta: &Delta) {
+    fn command_resets(&mut self, delta: &Delta) {
         let is_reset = |change: &RuleChange| matches!(change, RuleChange::Reset { .. });
-        if !delta.changes.iter().any(is_reset) || !self.heard.is_news(delta.version) {
+        if !delta.changes.iter().any(is_reset) || !self.recent_resets.is_news(delta.version) {
             return;
         }
         for change in &delta.changes {
             let RuleChange::Reset { name, .. } = change else { continue };
-            let order = Order { number: delta.version, name: name.clone() };
+            let order = ResetCommand { number: delta.version, name: name.clone() };
             if self.orders.try_send(order).is_err() {
                 tracing::error!(%name, version = delta.version, "too many resets wait; this one isn't carried out here");
             }
@@ -137,17 +139,17 @@ fn read(changes: &[(u64, Bytes)]) -> (Vec<Delta>, Option<String>) {
     (deltas, None)
 }
 
-impl Keeper for NodeRules {
-    fn standing(&self) -> Standing {
-        self.kept.standing(self.set.version())
+impl RuleStore for NodeRules {
+    fn status(&self) -> RulesStatus {
+        self.stored.status(self.set.version())
     }
 
     fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String> {
-        self.kept.begin(id, length, offset)
+        self.stored.begin(id, length, offset)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), String> {
-        self.kept.write(offset, bytes)
+        self.stored.write(offset, bytes)
     }
 
     fn install(&mut self) -> Result<u64, String> {
@@ -156,11 +158,11 @@ impl Keeper for NodeRules {
             RuleSet::from_snapshot(snapshot, reading.options()).map_err(|error| error.to_string())
         };
         let (snapshot, set) =
-            self.kept.install(read).inspect_err(|problem| self.engine.stats().reload_failed(problem))?;
+            self.stored.install(read).inspect_err(|problem| self.engine.stats().reload_failed(problem))?;
         log_warnings(&set, self.reading.tenancy);
         if self.set.version() == 0 && self.engine.shared().is_none() {
             // Who is alone and had no rules has counted nothing by them.
-            self.heard = HeardResets::up_to(snapshot.version());
+            self.recent_resets = RecentResets::up_to(snapshot.version());
         }
         // Read from the file in its place, which is kept anyway: one is enough in memory.
         let set = set.rebase(&snapshot).unwrap_or(set);
@@ -169,7 +171,7 @@ impl Keeper for NodeRules {
         Ok(snapshot.version())
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         let (mut deltas, mut refused) = read(changes);
         let (set, applied) = self.set.apply_all(&deltas, self.reading.options());
         let count = set.version().saturating_sub(self.set.version());
@@ -181,11 +183,11 @@ impl Keeper for NodeRules {
             self.engine.stats().reload_failed(problem);
         }
         if deltas.is_empty() {
-            return Applied { version: self.set.version(), refused };
+            return ApplyResult { version: self.set.version(), refused };
         }
         self.put_in_force(set);
         for delta in &deltas {
-            self.order(delta);
+            self.command_resets(delta);
         }
         if deltas
             .iter()
@@ -196,19 +198,19 @@ impl Keeper for NodeRules {
             self.engine.stats().reloaded();
         }
         // In force already: a disk that is slow or full holds up nothing.
-        self.kept.append(&changes[..deltas.len()]);
-        Applied { version: self.set.version(), refused }
+        self.stored.append(&changes[..deltas.len()]);
+        ApplyResult { version: self.set.version(), refused }
     }
 
     fn reset(&mut self, reset: &PastReset) {
         match reset.read() {
-            Ok(delta) => self.order(&delta),
+            Ok(delta) => self.command_resets(&delta),
             Err(problem) => tracing::warn!(version = reset.version, problem, "a reset isn't carried out"),
         }
     }
 
     fn tend(&mut self) {
-        if let Some(snapshot) = self.kept.tend(false)
+        if let Some(snapshot) = self.stored.tend(false)
             && let Some(rebased) = self.set.rebase(&snapshot)
         {
             self.put_in_force(rebased);

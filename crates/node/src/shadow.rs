@@ -4,7 +4,7 @@
 //! the fewest denials, and its count as what it may have too many. Asked only when a shadow rule would have denied:
 //! what passes pays nothing for it.
 
-use crate::request::{LimitAnswer, Origin, Request, Subject};
+use crate::request::{LimitAnswer, LimitSource, Request, Subject};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,14 +39,14 @@ pub struct ShadowedRule {
 }
 
 #[derive(Debug, Default)]
-struct OfRule {
+struct RuleDenials {
     denials: u64,
     callers: Vec<ShadowedCaller>,
     /// Where each caller is.
     places: HashMap<String, usize>,
 }
 
-impl OfRule {
+impl RuleDenials {
     fn add(&mut self, identifier: String) {
         self.denials += 1;
         if let Some(place) = self.places.get(&identifier) {
@@ -71,20 +71,21 @@ impl OfRule {
 
 type RuleName = (String, String, String);
 
+/// What shadow rules would have denied: by rule, with the callers that they would have denied most.
 #[derive(Debug, Default)]
-pub struct Shadows(Mutex<HashMap<RuleName, OfRule>>);
+pub struct ShadowReport(Mutex<HashMap<RuleName, RuleDenials>>);
 
-impl Shadows {
+impl ShadowReport {
     /// Remembers what shadow rules said about a request, where they would have denied it.
     #[inline]
-    pub(crate) fn note(&self, request: &Request<'_>, limits: &[LimitAnswer<'_>]) {
+    pub(crate) fn record(&self, request: &Request<'_>, limits: &[LimitAnswer<'_>]) {
         if limits.iter().any(would_deny) {
-            self.note_denials(request, limits.iter().filter(|limit| would_deny(limit)));
+            self.record_denials(request, limits.iter().filter(|limit| would_deny(limit)));
         }
     }
 
     #[cold]
-    fn note_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
+    fn record_denials<'a>(&self, request: &Request<'_>, denials: impl Iterator<Item = &'a LimitAnswer<'a>>) {
         for limit in denials {
             if let Some((rule, identifier)) = shown(request, limit) {
                 self.add(rule, &identifier);
@@ -93,10 +94,10 @@ impl Shadows {
     }
 
     /// The same of a request that waited.
-    pub(crate) fn note_waited(&self, watched: &Watched, limits: &[LimitAnswer<'_>]) {
+    pub(crate) fn record_waited(&self, watched: &ShadowIdentifiers, limits: &[LimitAnswer<'_>]) {
         for (index, identifier) in &watched.0 {
             if let Some(limit) = limits.get(*index).filter(|limit| would_deny(limit))
-                && let Origin::Rule(rule) = limit.origin
+                && let LimitSource::Rule(rule) = limit.source
             {
                 self.add(rule, identifier);
             }
@@ -112,7 +113,7 @@ impl Shadows {
         }
     }
 
-    fn rules(&self) -> MutexGuard<'_, HashMap<RuleName, OfRule>> {
+    fn rules(&self) -> MutexGuard<'_, HashMap<RuleName, RuleDenials>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,12 +142,14 @@ impl Shadows {
 /// Whom the shadow rules of a request are about that waits: when it goes on, its attributes aren't at hand. Empty, and
 /// without an allocation, where it has none.
 #[derive(Debug, Default)]
-pub(crate) struct Watched(SmallVec<[(usize, String); 1]>);
+pub(crate) struct ShadowIdentifiers(SmallVec<[(usize, String); 1]>);
 
-impl Watched {
+impl ShadowIdentifiers {
     pub(crate) fn of(request: &Request<'_>, limits: &[LimitAnswer<'_>]) -> Self {
         let shadows = limits.iter().enumerate().filter(|(_, limit)| limit.role == Role::Shadow);
-        Watched(shadows.filter_map(|(index, limit)| Some((index, shown(request, limit)?.1))).collect())
+        ShadowIdentifiers(
+            shadows.filter_map(|(index, limit)| Some((index, shown(request, limit)?.1))).collect(),
+        )
     }
 }
 
@@ -156,7 +159,7 @@ fn would_deny(limit: &LimitAnswer<'_>) -> bool {
 
 /// A limit's rule and caller; `None` for one that the request gives itself.
 fn shown<'r>(request: &Request<'_>, limit: &LimitAnswer<'r>) -> Option<(&'r Rule, String)> {
-    let Origin::Rule(rule) = limit.origin else { return None };
+    let LimitSource::Rule(rule) = limit.source else { return None };
     Some((rule, rule.shown_identifier(attributes(request, limit.descriptor)?)))
 }
 
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn the_most_denied_stay_and_counts_are_never_too_low() {
-        let mut of_rule = OfRule::default();
+        let mut of_rule = RuleDenials::default();
         for round in 0..100 {
             for heavy in 0..20 {
                 of_rule.add(format!("heavy-{heavy}"));

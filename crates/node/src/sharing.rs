@@ -81,7 +81,7 @@ impl Sharing {
             0 => u64::from(self.table.live_nodes()),
             assumed => u64::from(assumed),
         };
-        let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share_when_last_heard();
+        let (own, region) = self.table.aligned(ask.key, &ask.spec, moment).share_when_last_received();
         let even_is_more = own.saturating_mul(nodes) < region || region == 0;
         let (part, whole) = if even_is_more { (1, nodes) } else { (own, region) };
         let part = part.saturating_mul(FALLBACK_FACTOR.0).min(whole.saturating_mul(FALLBACK_FACTOR.1));

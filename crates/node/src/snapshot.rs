@@ -13,8 +13,8 @@ use crate::clock::Clock;
 use crate::driver::calm_interval;
 use crate::engine::Engine;
 use crate::files;
-pub use file::{Extent, Loaded, SaveError, load, save};
-pub use format::Unusable;
+pub use file::{Extent, LoadReport, SaveError, load, save};
+pub use format::SnapshotProblem;
 use parking_lot::Mutex;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Snapshots {
         }
         match load(table, self.engine.secret(), &self.path(), self.clock.now()) {
             Ok(None) => {}
-            Ok(Some(loaded)) => self.tell_loaded(&loaded),
+            Ok(Some(loaded)) => self.log_loaded(&loaded),
             Err(problem) => self.refuse(&problem),
         }
     }
@@ -131,7 +131,7 @@ impl Snapshots {
         );
     }
 
-    fn refuse(&self, problem: &Unusable) {
+    fn refuse(&self, problem: &SnapshotProblem) {
         let path = self.path();
         let kept = match files::set_aside(&path) {
             Ok(aside) => format!("kept as {}", aside.display()),
@@ -143,9 +143,9 @@ impl Snapshots {
         );
     }
 
-    fn tell_loaded(&self, loaded: &Loaded) {
+    fn log_loaded(&self, loaded: &LoadReport) {
         let path = self.path();
-        let Loaded { restored, expired, without_room, saved_at, .. } = *loaded;
+        let LoadReport { restored, expired, without_room, saved_at, .. } = *loaded;
         let saved_s_ago = self.clock.now().now.minus(saved_at).get() / Nanos::PER_SECOND;
         tracing::info!(path = %path.display(), restored, expired, saved_s_ago, "saved counts restored");
         if without_room > 0 {
@@ -193,16 +193,16 @@ impl Trouble {
     }
 }
 
-impl Unusable {
+impl SnapshotProblem {
     fn fix(&self) -> &'static str {
         match self {
-            Unusable::Io(_) => "check the file's and the disk's health and permissions",
-            Unusable::Foreign => "name a directory by data.dir that only this node uses",
-            Unusable::Newer { .. } => {
+            SnapshotProblem::Io(_) => "check the file's and the disk's health and permissions",
+            SnapshotProblem::Foreign => "name a directory by data.dir that only this node uses",
+            SnapshotProblem::Newer { .. } => {
                 "start the newer version with this file back in its place, or go on without"
             }
-            Unusable::Damaged => "check the disk; what was kept in it is lost",
-            Unusable::OtherSecret => {
+            SnapshotProblem::Damaged => "check the disk; what was kept in it is lost",
+            SnapshotProblem::OtherSecret => {
                 "to go on with these counts, start with their cluster.secret_file and this file back in its place"
             }
         }

@@ -61,19 +61,19 @@ fn random() -> u64 {
     RandomState::new().hash_one("span") | 1
 }
 
-static IS_KEPT: AtomicBool = AtomicBool::new(false);
+static IS_RECORDING: AtomicBool = AtomicBool::new(false);
 static WAITING: Mutex<VecDeque<Span>> = Mutex::new(VecDeque::new());
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// From here on spans are kept: by who will take them.
-pub fn keep() {
-    IS_KEPT.store(true, Ordering::Relaxed);
+pub fn start_recording() {
+    IS_RECORDING.store(true, Ordering::Relaxed);
 }
 
 /// Whether somebody wants them.
 #[inline]
-pub fn are_kept() -> bool {
-    IS_KEPT.load(Ordering::Relaxed)
+pub fn is_recording() -> bool {
+    IS_RECORDING.load(Ordering::Relaxed)
 }
 
 pub fn record(span: Span) {

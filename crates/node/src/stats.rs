@@ -1,8 +1,8 @@
 //! What the engine counts about itself. Nothing is dropped silently: each drop has a counter here.
 
-use crate::histogram::{DURATIONS, Histogram, Measured};
-use crate::request::{LimitAnswer, Path};
-use crate::rule_counts::{CameOut, RuleCounts, RuleSeries};
+use crate::histogram::{DURATIONS, Histogram, HistogramSnapshot};
+use crate::request::{DecisionPath, LimitAnswer};
+use crate::rule_counts::{RuleCounts, RuleOutcome, RuleSeries};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,7 @@ impl Counter {
 
 /// All counters at one time, by name.
 impl Stats {
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 12] {
         let [admitted, denied, reported] = self.decisions.requests();
         [
             ("requests_admitted", admitted),
@@ -107,12 +107,12 @@ impl Stats {
     }
 
     /// How long requests took: those that asked nobody, and those that asked.
-    pub fn durations(&self) -> [Measured; 2] {
+    pub fn durations(&self) -> [HistogramSnapshot; 2] {
         [self.local.measured(), self.asked.measured()]
     }
 
     #[inline]
-    pub(crate) fn decided(&self, came_out: CameOut, path: Path, answers: &[LimitAnswer<'_>]) {
+    pub(crate) fn decided(&self, came_out: RuleOutcome, path: DecisionPath, answers: &[LimitAnswer<'_>]) {
         self.decisions.count(came_out, path, answers);
     }
 
@@ -208,6 +208,6 @@ mod tests {
         assert_eq!([at(0), at(0), at(59), at(60), at(61)], [Some(1), None, None, Some(4), None]);
         let set_back = Nanos::from_secs(1000);
         assert_eq!(stats.refused_below_cap(set_back), Some(6), "the clock was set back");
-        assert!(stats.named().contains(&("keys_refused_below_cap", 6)));
+        assert!(stats.counts_by_name().contains(&("keys_refused_below_cap", 6)));
     }
 }

@@ -19,15 +19,15 @@ use tidegate_core::{Accuracy, Cost, KeyId, Nanos, Role};
 const BUCKETS: usize = 4096;
 const CALLERS_MAX: usize = 1000;
 /// Callers of each list that are told.
-pub const TOLD_MAX: usize = 100;
+pub const TOP_CALLERS_MAX: usize = 100;
 /// One in so many requests, when there are many.
 const SAMPLED_MAX: u32 = 64;
 /// Samples that come faster become fewer, slower ones more.
 const SAMPLE_FAST: Nanos = Nanos::new(250_000);
 const SAMPLE_SLOW: Nanos = Nanos::new(1_000_000);
 /// Rates are averaged again after so long, or when somebody asks for them, with this half-life.
-const SETTLED_EVERY: Nanos = Nanos::from_millis(250);
-const SETTLED_MIN: Nanos = Nanos::from_millis(1);
+const DECAY_EVERY: Nanos = Nanos::from_millis(250);
+const DECAY_MIN: Nanos = Nanos::from_millis(1);
 const HALF_LIFE_S: f64 = 0.5;
 /// Nothing is left of a rate after this.
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(5);
@@ -43,13 +43,13 @@ const HOT_DOWN_TO: f64 = 0.6;
 const RATE_MIN: f64 = 0.01;
 
 thread_local! {
-    static SAMPLING: Sampling = const { Sampling::new() };
+    static SAMPLING: ThreadSampler = const { ThreadSampler::new() };
     /// Of requests that are denied.
-    static SAMPLING_DENIED: Sampling = const { Sampling::new() };
+    static SAMPLING_DENIED: ThreadSampler = const { ThreadSampler::new() };
 }
 
 /// A thread's own.
-struct Sampling {
+struct ThreadSampler {
     /// Requests that pass before the next one is taken.
     left: Cell<u32>,
     every: Cell<u32>,
@@ -86,14 +86,14 @@ impl Sample {
 }
 
 /// No request of this thread is taken from here on: to count what it costs that others are.
-pub fn look_away() {
+pub fn stop_sampling() {
     SAMPLING.with(|sampling| sampling.left.set(u32::MAX));
     SAMPLING_DENIED.with(|sampling| sampling.left.set(u32::MAX));
 }
 
-impl Sampling {
+impl ThreadSampler {
     const fn new() -> Self {
-        Sampling { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
+        ThreadSampler { left: Cell::new(0), every: Cell::new(1), last: Cell::new(Nanos::ZERO) }
     }
 
     #[inline]
@@ -109,26 +109,26 @@ impl Sampling {
 
     #[cold]
     fn take(&self, now: Nanos) -> u32 {
-        let stands_for = self.every.get();
+        let weight = self.every.get();
         let gap = now.minus(self.last.replace(now));
         let every = if gap < SAMPLE_FAST {
-            (stands_for * 2).min(SAMPLED_MAX)
+            (weight * 2).min(SAMPLED_MAX)
         } else if gap > SAMPLE_SLOW {
-            (stands_for / 2).max(1)
+            (weight / 2).max(1)
         } else {
-            stands_for
+            weight
         };
         self.every.set(every);
         // Not always as many: callers that come in a fixed order would be missed or met every time.
         let jitter = u32::try_from(now.get() / 64 % u64::from(every)).unwrap_or(0);
         self.left.set(every / 2 + jitter);
-        stands_for
+        weight
     }
 }
 
 /// Of a key: whose it is, and how often it comes.
 #[derive(Debug)]
-struct Rated {
+struct CallerRate {
     name: Arc<str>,
     /// As it was enforced when it last came.
     planned: PlannedLimit,
@@ -140,7 +140,7 @@ struct Rated {
     is_hot: bool,
 }
 
-impl Rated {
+impl CallerRate {
     /// Whether it is hot when it comes so often.
     fn is_hot_at(&self, per_second: f64) -> bool {
         let from = match self.planned.limit.item.accuracy {
@@ -154,20 +154,20 @@ impl Rated {
 
 /// A limit that comes often.
 #[derive(Clone, Copy, Debug)]
-pub struct Often {
+pub struct FrequentLimit {
     pub limit: HotLimit,
     pub per_second: f64,
     /// By itself, whatever the region says of it.
     pub is_hot: bool,
 }
 
-type List = HeavyHitters<Box<Rated>>;
+type List = HeavyHitters<Box<CallerRate>>;
 
 #[derive(Debug)]
 struct Lists {
     busiest: List,
     denied: List,
-    settled_at: Nanos,
+    decayed_at: Nanos,
     watched_at: Nanos,
     halved_at: Nanos,
 }
@@ -207,7 +207,7 @@ impl Default for Top {
         Top(Mutex::new(Lists {
             busiest: List::new(BUCKETS, CALLERS_MAX),
             denied: List::new(BUCKETS, CALLERS_MAX),
-            settled_at: Nanos::ZERO,
+            decayed_at: Nanos::ZERO,
             watched_at: Nanos::ZERO,
             halved_at: Nanos::ZERO,
         }))
@@ -218,9 +218,9 @@ impl Top {
     /// Takes a request into the list of those that come, for as many as it stands for. What it is answered may not be
     /// known yet.
     #[cold]
-    pub(crate) fn note(&self, request: &Request<'_>, plan: &Plan<'_>, stands_for: u32, now: Nanos) {
+    pub(crate) fn record(&self, request: &Request<'_>, plan: &Plan<'_>, stands_for: u32, now: Nanos) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         for (planned, answer) in plan.limits() {
             lists.count(planned, stands_for, || name_of(request, answer));
         }
@@ -229,7 +229,7 @@ impl Top {
     /// Takes a request that was denied into the other one, by the limits that denied it. `request` is `None` where it
     /// waited: then its caller is known by name only if it has come before.
     #[cold]
-    pub(crate) fn note_denied(
+    pub(crate) fn record_denied(
         &self,
         request: Option<&Request<'_>>,
         plan: &Plan<'_>,
@@ -237,7 +237,7 @@ impl Top {
         now: Nanos,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         for (planned, answer) in plan.limits().filter(|(_, answer)| !answer.is_allowed()) {
             lists.count_denied(planned, stands_for, || request.map(|request| name_of(request, answer)));
         }
@@ -245,7 +245,7 @@ impl Top {
 
     /// The same for a request of one limit that was decided the short way.
     #[cold]
-    pub(crate) fn note_single(
+    pub(crate) fn record_single(
         &self,
         limit: HotLimit,
         sample: Sample,
@@ -253,7 +253,7 @@ impl Top {
         name: impl Fn() -> Arc<str>,
     ) {
         let Some(mut lists) = self.0.try_lock() else { return };
-        lists.settle(SETTLED_EVERY, now);
+        lists.decay(DECAY_EVERY, now);
         let planned = PlannedLimit { limit, is_declared_hot: false };
         if sample.come > 0 {
             lists.count(planned, sample.come, &name);
@@ -265,7 +265,7 @@ impl Top {
 
     /// The limits that come at least so often, by what came since this was last asked: all that are hot are among
     /// them. To be asked a few times a second.
-    pub fn often(&self, per_second_min: f64, now: Nanos) -> Vec<Often> {
+    pub fn often(&self, per_second_min: f64, now: Nanos) -> Vec<FrequentLimit> {
         let mut lists = self.0.lock();
         let elapsed = now.minus(std::mem::replace(&mut lists.watched_at, now));
         let seconds = std::time::Duration::from_nanos(elapsed.get()).as_secs_f64().max(0.001);
@@ -275,7 +275,11 @@ impl Top {
             let rate = f64::from(std::mem::take(&mut rated.watched)) / seconds;
             rated.is_hot = rated.is_hot_at(rate);
             if rated.is_hot || rate >= per_second_min {
-                often.push(Often { limit: rated.planned.limit, per_second: rate, is_hot: rated.is_hot });
+                often.push(FrequentLimit {
+                    limit: rated.planned.limit,
+                    per_second: rate,
+                    is_hot: rated.is_hot,
+                });
             }
         }
         often
@@ -284,11 +288,11 @@ impl Top {
     /// Of one tenant, or of all.
     pub fn report(&self, tenant: Option<&str>, now: Nanos) -> TopReport {
         let mut lists = self.0.lock();
-        lists.settle(SETTLED_MIN, now);
+        lists.decay(DECAY_MIN, now);
         let rate_in = |list: &List, key: KeyId| list.get(key).map_or(0.0, |heavy| heavy.label.per_second);
-        let told = |list: &List, is_told: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
+        let listed = |list: &List, is_listed: fn(&TopCaller) -> bool, rate: fn(&TopCaller) -> f64| {
             let named = list.heaviest().iter().filter(|heavy| heavy.label.per_second >= RATE_MIN);
-            let mut told: Vec<TopCaller> = named
+            let mut callers: Vec<TopCaller> = named
                 .filter_map(|heavy| {
                     let name = key_name(&heavy.label.name)?;
                     let over_per_second = rate_in(&lists.denied, heavy.key);
@@ -309,20 +313,20 @@ impl Top {
                         is_leased: false,
                     })
                 })
-                .filter(|caller| is_told(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
+                .filter(|caller| is_listed(caller) && tenant.is_none_or(|tenant| tenant == caller.tenant))
                 .collect();
-            told.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
-            told.truncate(TOLD_MAX);
-            told
+            callers.sort_by(|a, b| rate(b).total_cmp(&rate(a)).then_with(|| a.identifier.cmp(&b.identifier)));
+            callers.truncate(TOP_CALLERS_MAX);
+            callers
         };
         TopReport {
-            busiest: told(&lists.busiest, |_| true, |caller| caller.per_second),
-            denied: told(
+            busiest: listed(&lists.busiest, |_| true, |caller| caller.per_second),
+            denied: listed(
                 &lists.denied,
                 |caller| caller.denied_per_second > 0.0,
                 |caller| caller.denied_per_second,
             ),
-            would_deny: told(
+            would_deny: listed(
                 &lists.denied,
                 |caller| caller.would_deny_per_second > 0.0,
                 |caller| caller.would_deny_per_second,
@@ -345,15 +349,15 @@ impl Lists {
     }
 
     /// Averages rates, if that was done so long ago.
-    fn settle(&mut self, every: Nanos, now: Nanos) {
-        let elapsed = now.minus(self.settled_at);
+    fn decay(&mut self, every: Nanos, now: Nanos) {
+        let elapsed = now.minus(self.decayed_at);
         // A clock that was set back begins anew.
-        let is_back = now < self.settled_at;
+        let is_back = now < self.decayed_at;
         if elapsed < every && !is_back {
             return;
         }
-        let first = std::mem::replace(&mut self.settled_at, now) == Nanos::ZERO;
-        let seconds = if first || is_back { SETTLED_EVERY } else { elapsed };
+        let first = std::mem::replace(&mut self.decayed_at, now) == Nanos::ZERO;
+        let seconds = if first || is_back { DECAY_EVERY } else { elapsed };
         let seconds = std::time::Duration::from_nanos(seconds.get()).as_secs_f64();
         let is_over = elapsed >= FORGOTTEN_AFTER && !first;
         let kept = 0.5_f64.powf(seconds / HALF_LIFE_S);
@@ -378,7 +382,7 @@ fn count_in(list: &mut List, planned: PlannedLimit, stands_for: u32, name: impl 
     }
     let rated = || {
         let (name, recent, watched) = (name(), 0, 0);
-        Box::new(Rated { name, planned, recent, per_second: 0.0, watched, is_hot: false })
+        Box::new(CallerRate { name, planned, recent, per_second: 0.0, watched, is_hot: false })
     };
     if let Some(heavy) = list.add(planned.limit.item.key, rated) {
         let rated = &mut heavy.label;
@@ -394,7 +398,7 @@ mod tests {
 
     #[test]
     fn an_idle_thread_takes_every_request_and_a_busy_one_few_and_they_stand_for_all() {
-        let sampling = Sampling::new();
+        let sampling = ThreadSampler::new();
         let take = |now: Nanos| sampling.next(now);
         let run = |from: Nanos, every: Nanos, requests: u64| {
             let taken: Vec<u32> =

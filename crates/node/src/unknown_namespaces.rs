@@ -19,7 +19,7 @@ pub fn requests() -> u64 {
 }
 
 #[cold]
-pub(crate) fn note(request: &Request<'_>, now: Nanos) {
+pub(crate) fn record(request: &Request<'_>, now: Nanos) {
     let requests = REQUESTS.fetch_add(1, Ordering::Relaxed) + 1;
     let (Subject::Rules { namespace, .. } | Subject::Descriptors { namespace, .. }) = request.subject else {
         return;

@@ -1,15 +1,14 @@
 //! How a node and its region agree with the other regions (docs/design.md, "Counts between
 //! regions").
 //!
-//! Every node keeps a book of the keys that count over the world, sees from its region's replies which cells the
-//! others should hear of, and names those in the origin's mailbox ([`WorldNode`]). One node of the region carries
-//! them to the world store and brings back what the others have ([`Worker`]). Both are sans-IO: the present is an
-//! argument, and what is to be done is returned. Nothing here is on the path of a request but a look at a number,
-//! and the book where a request asks anyway.
+//! Every node has an index of the keys that count over the world. It sees from its region's replies which cells the
+//! other regions need, and requests their publish ([`WorldNode`]). One node of the region publishes them to the world
+//! store and imports the counts of the others ([`WorldWorker`]). Both are sans-IO: the time is an argument, and effects
+//! are returned. A request only reads one number here, and the index when it asks anyway.
 
-mod book;
 mod cells;
 mod counters;
+mod key_index;
 mod node;
 mod pace;
 mod worker;
@@ -17,12 +16,14 @@ mod worker;
 pub use counters::WorldCounters;
 pub use node::{Reach, WorldNode};
 pub use tidegate_core::world::is_counted;
-pub use worker::{Done, Lane, ROWS_PER_TURN, RegionLag, Step, WorkState, Worker, WorkerOptions, next_turn};
+pub use worker::{
+    ROWS_PER_TURN, RegionLag, Step, StepResult, WorkState, WorkerOptions, WorkerTask, WorldWorker, next_turn,
+};
 
 use std::sync::Arc;
 use tidegate_world::KeyName;
 
-/// Between the parts of a name in the mailbox.
+/// Separates the parts of a name in the publish queue.
 const NAME_SEPARATOR: char = '\u{1f}';
 
 /// A name as one text: for people only, so what separates its parts may be lost from them.

@@ -1,4 +1,4 @@
-//! Carries what the world's logic says: nodes' letters to the origin, the worker's steps to the origin and the
+//! Carries what the world's logic says: nodes' publish requests to the origin, the worker's steps to the origin and the
 //! world store, and the election.
 //!
 //! Decides nothing. Every step comes back to the logic, done or failed. A world store that hangs holds up nothing
@@ -11,7 +11,7 @@ use crate::driver::calm_interval;
 use crate::engine::Engine;
 use crate::region_driver::RegionDriver;
 use crate::spans::{self, Span, SpanKind};
-use crate::world::{Done, Step, WorkState, Worker, WorkerOptions, WorldNode, next_turn};
+use crate::world::{Step, StepResult, WorkState, WorkerOptions, WorldNode, WorldWorker, next_turn};
 use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_control::Leader;
 use tidegate_core::Nanos;
-use tidegate_origin::{Lead, LeadWish, OriginId};
-use tidegate_world::{Cursor, Imported, Joining, OwnerId, Published, Row, World, WorldError};
+use tidegate_origin::{LeaderCandidate, LeaderRequest, OriginId};
+use tidegate_world::{Cursor, ImportPage, JoinRequest, OwnerId, PublishReply, Row, World, WorldError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -30,15 +30,15 @@ const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Duration = Duration::from_millis(500);
 /// A node that has just started lets those that know speak first, so often: 1.5 s.
 const SILENCE_MAX: u32 = 3;
-/// How long letters wait for others to go with them.
-const MAIL_EVERY: Duration = Duration::from_millis(10);
-const LETTERS_PER_CALL: usize = 1_000;
+/// How long publish requests wait for others to go with them.
+const ENQUEUE_EVERY: Duration = Duration::from_millis(10);
+const PUBLISH_REQUESTS_PER_CALL: usize = 1_000;
 /// A call to the world store that takes longer has failed, whatever the store's own deadlines are.
-const STORE_WITHIN: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Merging the store's log is many statements, each with a deadline of the store's.
-const MERGED_WITHIN: Duration = Duration::from_secs(60);
+const MERGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a worker that stops tries to publish what is left.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Which origin this is, as far as it is known.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub struct WorldDriver {
     engine: Arc<Engine>,
     clock: Arc<Clock>,
     store: Arc<dyn World>,
-    worker: Mutex<Worker>,
+    worker: Mutex<WorldWorker>,
     /// Something happened that the worker may have to follow.
     wake: Notify,
     origin: Mutex<KnownOrigin>,
@@ -62,7 +62,7 @@ pub struct WorldDriver {
     /// The lease isn't renewed any more.
     is_leaving: AtomicBool,
     interval: Duration,
-    quota_worker: Mutex<crate::quota::Worker>,
+    quota_worker: Mutex<crate::quota::QuotaWorker>,
     reconciler: Arc<Leader>,
 }
 
@@ -87,7 +87,7 @@ impl WorldDriver {
         engine.world()?;
         let interval = Duration::from_nanos(options.policy.interval.get());
         let is_alone = options.is_alone;
-        let worker = Mutex::new(Worker::new(options, clock.now().now));
+        let worker = Mutex::new(WorldWorker::new(options, clock.now().now));
         let (wake, origin) = (Notify::new(), Mutex::default());
         let reconciler = Leader::new(store.clone(), RandomState::new().hash_one("reconciler"));
         let quota_worker = Mutex::default();
@@ -124,13 +124,13 @@ impl WorldDriver {
     /// Until the future is dropped. None of these waits for another.
     pub async fn run(self: Arc<Self>) {
         let counts = async {
-            tokio::join!(self.keep_leading(), self.keep_working(), self.keep_mailing(), self.keep_looking())
+            tokio::join!(self.run_leading(), self.run_worker(), self.run_enqueue(), self.run_scan())
         };
-        tokio::join!(counts, self.keep_reporting(), self.keep_slicing(), self.keep_reconciling());
+        tokio::join!(counts, self.run_reports(), self.run_slices(), self.run_reconciler());
     }
 
     /// Takes the lead when nobody has it, and keeps it.
-    async fn keep_leading(&self) {
+    async fn run_leading(&self) {
         let mut tick = calm_interval(LEAD_EVERY);
         let mut led_until = Nanos::ZERO;
         loop {
@@ -141,7 +141,7 @@ impl WorldDriver {
             let asked_at = self.now();
             let leading = match self.region.is_foreign() {
                 true => None,
-                false => self.lead(LeadWish::Lead { lease: LEASE }).await,
+                false => self.lead(LeaderRequest::Lead { lease: LEASE }).await,
             };
             let now = self.now();
             match leading {
@@ -157,9 +157,9 @@ impl WorldDriver {
         }
     }
 
-    async fn lead(&self, wish: LeadWish) -> Option<tidegate_origin::Leading> {
+    async fn lead(&self, request: LeaderRequest) -> Option<tidegate_origin::LeaderStatus> {
         let node = self.engine.shared()?.region.node();
-        let lead = Lead { node, wish, proposed: self.proposed() };
+        let lead = LeaderCandidate { node, request, proposed: self.proposed() };
         match self.region.origin().lead(lead).await {
             Ok(leading) => {
                 let mut origin = self.origin.lock();
@@ -183,10 +183,10 @@ impl WorldDriver {
         let origin = self.origin.lock();
         let id = origin.id.or_else(|| (origin.silence >= SILENCE_MAX || self.is_alone).then(random))?;
         // Every try is another life: the one that is taken says that everything was forgotten.
-        Some(OriginId { id, life: random() })
+        Some(OriginId { id, incarnation: random() })
     }
 
-    async fn keep_working(self: &Arc<Self>) {
+    async fn run_worker(self: &Arc<Self>) {
         loop {
             self.work();
             let now = self.now();
@@ -211,38 +211,51 @@ impl WorldDriver {
         let origin = self.region.origin();
         let store = &self.store;
         let done = match step {
-            Step::Join(joining) => Done::Joined(in_time(store.join(&joining)).await),
-            Step::TakeMail { most } => Done::Mail(origin.take_mail(most).await),
-            Step::Totals(cells) => Done::Totals(origin.totals(&cells).await),
+            Step::Join(joining) => StepResult::Joined(in_time(store.join(&joining)).await),
+            Step::DequeuePublishRequests { most } => {
+                StepResult::PublishRequests(origin.dequeue_publish_requests(most).await)
+            }
+            Step::Totals(cells) => StepResult::Totals(origin.totals(&cells).await),
             Step::Publish(owner, rows) => {
                 let started = self.now();
-                let along = self.worker.lock().import_along(started);
+                let along = self.worker.lock().import_with_publish(started);
                 let (published, imported) = publish(store.as_ref(), owner, &rows, along).await;
                 self.trace_publish(rows.len(), published.is_err(), started);
                 if let Some(imported) = imported {
-                    self.worker.lock().done(Done::Published(published), self.now(), self.node().counters());
-                    Done::Imported(self.take_in_turns(imported).await)
+                    self.worker.lock().done(
+                        StepResult::Published(published),
+                        self.now(),
+                        self.node().counters(),
+                    );
+                    StepResult::Imported(self.take_in_turns(imported).await)
                 } else {
-                    Done::Published(published)
+                    StepResult::Published(published)
                 }
             }
             Step::Import(since) => {
                 let imported = in_time(store.import(since)).await;
-                Done::Imported(self.take_in_turns(imported).await)
+                StepResult::Imported(self.take_in_turns(imported).await)
             }
-            Step::Write(cells) => Done::Written(origin.import(&cells, self.now()).await),
-            Step::Tell(view) => Done::Told(origin.tell_world(view).await),
-            Step::TellResets(resets) => Done::ToldResets(self.region.share_resets(resets).await),
-            Step::Check(owner, cells) => Done::Checked(in_time(store.stored_counts(owner, &cells)).await),
-            Step::Merge => Done::Merged(within(MERGED_WITHIN, store.merge_log()).await),
-            Step::Delete => Done::Deleted(in_time(store.delete_expired()).await),
+            Step::Write(cells) => StepResult::Written(origin.import(&cells, self.now()).await),
+            Step::PublishView(view) => StepResult::PublishedView(origin.publish_world_view(view).await),
+            Step::PublishResets(resets) => {
+                StepResult::PublishedResets(self.region.share_resets(resets).await)
+            }
+            Step::Check(owner, cells) => {
+                StepResult::Checked(in_time(store.stored_counts(owner, &cells)).await)
+            }
+            Step::Merge => StepResult::Merged(within(MERGE_TIMEOUT, store.merge_log()).await),
+            Step::Delete => StepResult::Deleted(in_time(store.delete_expired()).await),
         };
         self.worker.lock().done(done, self.now(), self.node().counters());
         self.wake.notify_one();
     }
 
     /// Takes all rows of a page but for those of its last turn.
-    async fn take_in_turns(&self, imported: Result<Imported, WorldError>) -> Result<Imported, WorldError> {
+    async fn take_in_turns(
+        &self,
+        imported: Result<ImportPage, WorldError>,
+    ) -> Result<ImportPage, WorldError> {
         let mut page = imported?;
         self.worker.lock().page_begins(&mut page);
         while let Some(rows) = next_turn(&mut page) {
@@ -253,7 +266,7 @@ impl WorldDriver {
     }
 
     fn trace_publish(&self, rows: usize, is_error: bool, started: Nanos) {
-        if spans::are_kept() {
+        if spans::is_recording() {
             let span = Span::root("publish to the world's store", SpanKind::Client, started);
             let attributes = vec![("tidegate.rows", rows.to_string())];
             spans::record(Span { ended: self.now(), is_error, attributes, ..span });
@@ -261,45 +274,45 @@ impl WorldDriver {
     }
 
     /// Names the cells that the others should hear of.
-    async fn keep_mailing(&self) {
-        let mut tick = calm_interval(MAIL_EVERY);
+    async fn run_enqueue(&self) {
+        let mut tick = calm_interval(ENQUEUE_EVERY);
         loop {
             tick.tick().await;
             if self.node().has_due() {
-                self.mail().await;
+                self.enqueue().await;
             }
         }
     }
 
-    async fn mail(&self) {
+    async fn enqueue(&self) {
         let node = self.node();
-        let letters = node.take_due(LETTERS_PER_CALL);
-        match self.region.origin().put_mail(&letters).await {
+        let requests = node.take_due(PUBLISH_REQUESTS_PER_CALL);
+        match self.region.origin().enqueue_publish_requests(&requests).await {
             Ok(refused) => {
-                let count = u64::try_from(letters.len()).unwrap_or(u64::MAX);
-                node.counters().letters.add(count.saturating_sub(refused));
-                node.counters().letters_refused.add(refused);
+                let count = u64::try_from(requests.len()).unwrap_or(u64::MAX);
+                node.counters().publish_requests.add(count.saturating_sub(refused));
+                node.counters().publish_requests_refused.add(refused);
             }
             Err(error) => {
                 tracing::debug!(%error, "letters to the world worker couldn't be delivered");
-                node.put_back(letters);
+                node.put_back(requests);
             }
         }
     }
 
-    /// Looks at all keys of the world once in an interval: a lost letter is written again.
-    async fn keep_looking(&self) {
+    /// Looks at all keys of the world once in an interval: a lost publish request is written again.
+    async fn run_scan(&self) {
         let mut tick = calm_interval(self.interval);
         loop {
             tick.tick().await;
-            self.look();
+            self.scan();
         }
     }
 
-    fn look(&self) {
+    fn scan(&self) {
         let Some(sharing) = self.engine.shared() else { return };
-        for key in self.node().look(self.now()) {
-            sharing.region.owe(&sharing.table, key);
+        for key in self.node().scan(self.now()) {
+            sharing.region.mark_unpublished(&sharing.table, key);
         }
     }
 
@@ -307,15 +320,15 @@ impl WorldDriver {
     pub async fn leave(self: Arc<Self>) {
         self.is_leaving.store(true, Ordering::Relaxed);
         if self.worker.lock().is_leader() {
-            let rest = self.node().rest(self.now());
-            self.worker.lock().take_letters(rest, self.now(), self.node().counters());
+            let rest = self.node().unpublished_requests(self.now());
+            self.worker.lock().take_publish_requests(rest, self.now(), self.node().counters());
             let everything_published = async {
                 while !self.worker.lock().is_settled() {
                     self.work();
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             };
-            if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
+            if timeout(LEAVE_TIMEOUT, everything_published).await.is_err() {
                 tracing::warn!(
                     "the world store can't be reached: other nodes of the region publish the rest"
                 );
@@ -323,15 +336,15 @@ impl WorldDriver {
             let leaving = self.last_word();
             if let Some(leaving) = leaving {
                 // Whoever can't be told finds out by its silence.
-                let _ = timeout(LEAVE_WITHIN, self.store.join(&leaving)).await;
+                let _ = timeout(LEAVE_TIMEOUT, self.store.join(&leaving)).await;
             }
         }
         self.leave_quotas().await;
-        self.lead(LeadWish::GiveUp).await;
+        self.lead(LeaderRequest::GiveUp).await;
     }
 
     /// What is said in the end, if anything; the worker begins nothing after it.
-    fn last_word(&self) -> Option<Joining> {
+    fn last_word(&self) -> Option<JoinRequest> {
         let mut worker = self.worker.lock();
         let leaving = worker.leaving();
         worker.led(None, self.now());
@@ -345,7 +358,7 @@ async fn publish(
     owner: OwnerId,
     rows: &[Row],
     along: Option<Cursor>,
-) -> (Result<Published, WorldError>, Option<Result<Imported, WorldError>>) {
+) -> (Result<PublishReply, WorldError>, Option<Result<ImportPage, WorldError>>) {
     let Some(since) = along else { return (in_time(store.publish(owner, rows)).await, None) };
     match in_time(store.publish_and_import(owner, rows, since)).await {
         Ok((published, imported)) => (Ok(published), Some(Ok(imported))),
@@ -354,11 +367,11 @@ async fn publish(
 }
 
 /// The store's answer, or that it took too long.
-async fn in_time<T>(reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
-    within(STORE_WITHIN, reply).await
+async fn in_time<T>(reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {
+    within(STORE_TIMEOUT, reply).await
 }
 
-async fn within<T>(length: Duration, reply: tidegate_world::Reply<'_, T>) -> Result<T, WorldError> {
+async fn within<T>(length: Duration, reply: tidegate_world::WorldFuture<'_, T>) -> Result<T, WorldError> {
     let waited_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     timeout(length, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

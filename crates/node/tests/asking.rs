@@ -4,14 +4,18 @@ use std::sync::mpsc;
 use tidegate_core::ask::AskReason;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::Publish;
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
     Accuracy, Burst, Class, Cost, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate, Role,
     SharedState, Spec, Table,
 };
-use tidegate_node::region::{AskId, AskItem, Effects, Outgoing, Region, RegionOptions, Standing, Standings};
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
-use tidegate_origin::{Grant, OriginError, ShardId, Store};
+use tidegate_node::region::{
+    AskId, AskItem, AskOutcome, AskOutcomes, Effects, OutgoingExchange, Region, RegionOptions,
+};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
+use tidegate_origin::{Grant, OriginError, OriginStore, ShardId};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -26,9 +30,9 @@ fn fixed(limit: u64) -> Spec {
 }
 
 /// What is heard of a fixed window that is full.
-fn refused() -> Standing {
+fn refused() -> AskOutcome {
     let Spec::Fixed { period, .. } = fixed(1) else { panic!("a fixed window") };
-    Standing::Refused { retry_after: None, window: Some(period.cell_at(NOW.now).sequence) }
+    AskOutcome::Refused { retry_after: None, window: Some(period.cell_at(NOW.now).sequence) }
 }
 
 fn item(key: u128, spec: Spec, cost: u64, reason: AskReason) -> AskItem {
@@ -54,7 +58,8 @@ fn beside(number: u128, role: Role) -> AskItem {
 fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
     let grants = |role: Role| -> Vec<(Grant, bool)> {
         let calls = Node::new().ask(&[beside(1, Role::Enforced), beside(2, role)]).1;
-        let reserves = |call: &Outgoing| call.exchange.syncs.iter().all(|sync| sync.wants.reserve.is_some());
+        let reserves =
+            |call: &OutgoingExchange| call.exchange.syncs.iter().all(|sync| sync.request.hold.is_some());
         calls.iter().map(|call| (call.exchange.grant, reserves(call))).collect()
     };
     assert_eq!(grants(Role::Enforced), [(Grant::Together, false)]);
@@ -67,46 +72,46 @@ fn a_shadow_limit_keeps_nobody_of_its_place_from_being_granted() {
 struct Node {
     region: Region,
     table: Table<SharedState>,
-    store: Store,
+    store: OriginStore,
 }
 
 impl Node {
     fn new() -> Self {
         let options = RegionOptions { node: NodeId(7), fresh_for: Nanos::from_secs(5), seed: 1 };
-        Node { region: Region::new(options), table: Table::new(1000), store: Store::default() }
+        Node { region: Region::new(options), table: Table::new(1000), store: OriginStore::default() }
     }
 
-    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<Outgoing>, mpsc::Receiver<Standings>) {
+    fn ask(&self, items: &[AskItem]) -> (AskId, Vec<OutgoingExchange>, mpsc::Receiver<AskOutcomes>) {
         let (id, effects, hear) = self.begin(items);
-        let mut calls = self.send_asked(&effects.asked);
+        let mut calls = self.send_asked(&effects.asked_keys);
         calls.extend(go_on(effects));
         (id, calls, hear)
     }
 
     /// Asks; a call has yet to be sent.
-    fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<Standings>) {
+    fn begin(&self, items: &[AskItem]) -> (AskId, Effects, mpsc::Receiver<AskOutcomes>) {
         let (heard, hear) = mpsc::channel();
         // Some tests don't listen.
-        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let wake = Box::new(move |outcomes| drop(heard.send(outcomes)));
         let (id, effects) = self.region.ask(&self.table, items, NOW, &|_| ShardId(0), wake);
         (id, effects, hear)
     }
 
-    fn send_asked(&self, keys: &[KeyId]) -> Vec<Outgoing> {
-        go_on(self.region.send_asked(&self.table, keys, NOW, &|_| ShardId(0)))
+    fn send_asked(&self, keys: &[KeyId]) -> Vec<OutgoingExchange> {
+        go_on(self.region.send_asks(&self.table, keys, NOW, &|_| ShardId(0)))
     }
 
-    fn bring(&mut self, call: Outgoing) -> Vec<Outgoing> {
+    fn bring(&mut self, call: OutgoingExchange) -> Vec<OutgoingExchange> {
         let answer = self.store.exchange(&call.exchange, NOW.now);
         go_on(self.region.replied(&self.table, call, Ok(answer), NOW, &|_| ShardId(0)))
     }
 
-    fn lose(&self, call: Outgoing) -> Vec<Outgoing> {
+    fn lose(&self, call: OutgoingExchange) -> Vec<OutgoingExchange> {
         let lost = Err(OriginError::Timeout { waited_ms: 50 });
         go_on(self.region.replied(&self.table, call, lost, NOW, &|_| ShardId(0)))
     }
 
-    fn flush(&self, moment: Moment) -> Vec<Outgoing> {
+    fn flush(&self, moment: Moment) -> Vec<OutgoingExchange> {
         go_on(self.region.flush(&self.table, moment, &|_| ShardId(0)))
     }
 
@@ -118,9 +123,9 @@ impl Node {
 }
 
 /// Wakes who may go on, and says what is to be sent.
-fn go_on(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+fn go_on(effects: Effects) -> Vec<OutgoingExchange> {
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
@@ -138,7 +143,7 @@ fn a_key_that_a_request_names_twice_is_asked_about_once_for_both() {
     let (_, calls, hear) = node.ask(&twice);
     let call = only(calls);
     let sync = &call.exchange.syncs[..];
-    assert!(matches!(sync, [sync] if sync.wants.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
+    assert!(matches!(sync, [sync] if sync.request.asks[..] == [3, 3]), "one sync of the key: {sync:?}");
     node.bring(call);
     let refused = [refused(); 2];
     assert_eq!(hear.try_recv().unwrap()[..], refused, "three and three are more than five");
@@ -167,15 +172,17 @@ fn a_key_that_a_request_names_twice_asks_for_both_if_for_either() {
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(limits) };
         engine.decide(&rules, &request, NOW).unwrap()
     };
-    let Decided::Ask(first) = decide(&[given(1)]) else { panic!("a cold key asks") };
+    let DecideOutcome::Ask(first) = decide(&[given(1)]) else { panic!("a cold key asks") };
     let sharing = engine.shared().unwrap();
     let (_, effects) =
         sharing.region.ask(&sharing.table, first.asks(), NOW, &|_| ShardId(0), Box::new(|_| {}));
-    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &|_| ShardId(0));
+    let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, NOW, &|_| ShardId(0));
     let call = only(go_on(effects));
-    let answer = Store::default().exchange(&call.exchange, NOW.now);
+    let answer = OriginStore::default().exchange(&call.exchange, NOW.now);
     go_on(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &|_| ShardId(0)));
-    let Decided::Ask(asking) = decide(&[given(15), given(15)]) else { panic!("thirty of a hundred ask") };
+    let DecideOutcome::Ask(asking) = decide(&[given(15), given(15)]) else {
+        panic!("thirty of a hundred ask")
+    };
     assert_eq!(asking.asks().len(), 2);
 }
 
@@ -196,19 +203,22 @@ fn what_was_granted_is_spent_though_the_bucket_was_full_again_first() {
         accuracy: Accuracy::Exact,
         scope: None,
     }];
-    let (rules, sharing, mut store) = (engine.rules(), engine.shared().unwrap(), Store::default());
+    let (rules, sharing, mut store) = (engine.rules(), engine.shared().unwrap(), OriginStore::default());
     for turn in 0..3 {
         let (sent, heard) = (later(100 * turn), later(100 * turn + 2));
         let request =
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
-        let Decided::Ask(asking) = engine.decide(&rules, &request, sent).unwrap() else { panic!("it asks") };
+        let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, sent).unwrap() else {
+            panic!("it asks")
+        };
         let (wake, key) = (Box::new(|_| {}), asking.asks()[0].key);
         let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), sent, &|_| ShardId(0), wake);
         let call =
-            only(go_on(sharing.region.send_asked(&sharing.table, &effects.asked, sent, &|_| ShardId(0))));
+            only(go_on(sharing.region.send_asks(&sharing.table, &effects.asked_keys, sent, &|_| ShardId(0))));
         let answer = store.exchange(&call.exchange, sent.now);
         go_on(sharing.region.replied(&sharing.table, call, Ok(answer), heard, &|_| ShardId(0)));
-        let Decided::Answer(answer) = engine.resume_or_ask(*asking, &[Standing::Granted], heard) else {
+        let DecideOutcome::Answer(answer) = engine.resume_or_ask(*asking, &[AskOutcome::Granted], heard)
+        else {
             panic!("it was granted, and asks again")
         };
         assert!(answer.allowed);
@@ -227,10 +237,10 @@ fn a_key_of_which_nothing_is_known_has_one_call_in_flight() {
     let (_, calls, both) = node.ask(&[one, other]);
     assert!(calls.is_empty(), "its grant would be taken for what the node had forgotten");
     let batch = only(node.bring(first_call));
-    assert_eq!(first.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(first.try_recv().unwrap()[..], [AskOutcome::Granted]);
     node.bring(batch);
     let held = both.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|outcome| matches!(outcome, AskOutcome::Held { .. })));
 }
 
 #[test]
@@ -240,7 +250,7 @@ fn who_waits_for_a_call_that_fails_is_unverified() {
     let (_, calls, _first) = node.ask(&[one]);
     let (_, _, both) = node.ask(&[one, other]);
     assert!(node.lose(only(calls)).is_empty());
-    assert_eq!(both.try_recv().unwrap()[..], [Standing::Unverified; 2]);
+    assert_eq!(both.try_recv().unwrap()[..], [AskOutcome::Unverified; 2]);
 }
 
 #[test]
@@ -250,10 +260,10 @@ fn nothing_is_drawn_while_something_drawn_is_left() {
     let bucket = Spec::Gcra { rate, burst: Burst::new(100).unwrap() };
     let ask = |cost| item(1, bucket, cost, AskReason::Credit);
     let first = only(node.ask(&[ask(1)]).1);
-    assert!(first.exchange.syncs[0].wants.draw);
+    assert!(first.exchange.syncs[0].request.draw);
     node.bring(first);
     let second = only(node.ask(&[ask(50)]).1);
-    assert!(!second.exchange.syncs[0].wants.draw, "ten are left of what the first drew");
+    assert!(!second.exchange.syncs[0].request.draw, "ten are left of what the first drew");
 }
 
 #[test]
@@ -267,7 +277,7 @@ fn a_probe_tells_what_is_known_when_it_is_sent() {
         node.lose(call);
     }
     let (_, calls, unverified) = node.ask(&[asked]);
-    assert!(calls.is_empty() && unverified.try_recv().unwrap()[..] == [Standing::Unverified]);
+    assert!(calls.is_empty() && unverified.try_recv().unwrap()[..] == [AskOutcome::Unverified]);
     node.admit(1, fixed(100), 20);
     let probe = only(node.flush(later(200)));
     let CountSync::Window(sent) = probe.exchange.syncs[0].counts else { panic!("a window") };
@@ -275,7 +285,7 @@ fn a_probe_tells_what_is_known_when_it_is_sent() {
 }
 
 #[test]
-fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
+fn holds_end_once_and_also_while_a_call_is_in_flight() {
     let mut node = Node::new();
     let both = [1, 2].map(|key| item(key, fixed(5), 1, AskReason::Cold));
     let (id, calls, reserved) = node.ask(&both);
@@ -283,10 +293,12 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
         assert!(node.bring(call).is_empty());
     }
     let held = reserved.try_recv().unwrap();
-    assert!(held.len() == 2 && held.iter().all(|standing| matches!(standing, Standing::Reserved { .. })));
+    assert!(held.len() == 2 && held.iter().all(|outcome| matches!(outcome, AskOutcome::Held { .. })));
     let in_flight = only(node.ask(&[AskItem { accuracy: Accuracy::Exact, ..both[0] }]).1);
-    node.region.settle(id);
-    let names = |call: &Outgoing| call.exchange.syncs.iter().filter(|sync| !sync.settled.is_empty()).count();
+    node.region.complete(id);
+    let names = |call: &OutgoingExchange| {
+        call.exchange.syncs.iter().filter(|sync| !sync.ended_holds.is_empty()).count()
+    };
     let release = only(node.flush(later(50)));
     assert_eq!(
         (release.exchange.syncs.len(), names(&release)),
@@ -299,13 +311,13 @@ fn what_was_reserved_is_settled_once_and_also_while_a_call_is_in_flight() {
     assert_eq!(names(&release), 1);
     node.bring(release);
     assert!(node.flush(later(150)).is_empty(), "there is nothing left to say");
-    assert!(node.region.is_settled());
+    assert!(node.region.is_idle());
 }
 
 /// Begins to ask about a key each.
-fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<Standings>>) {
+fn begin_all(node: &Node, items: &[AskItem]) -> (Vec<KeyId>, Vec<mpsc::Receiver<AskOutcomes>>) {
     let begun = items.iter().map(|item| node.begin(&[*item]));
-    let begun = begun.map(|(_, effects, hear)| (effects.asked.to_vec(), hear));
+    let begun = begun.map(|(_, effects, hear)| (effects.asked_keys.to_vec(), hear));
     let (keys, hear): (Vec<_>, Vec<_>) = begun.unzip();
     (keys.concat(), hear)
 }
@@ -317,12 +329,12 @@ fn asks_that_come_together_leave_in_one_call() {
     let items = limits.map(|(key, limit)| item(key, fixed(limit), 3, AskReason::Cold));
     let (keys, hear) = begin_all(&node, &items);
     let call = only(node.send_asked(&keys));
-    let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.wants.asks.to_vec()).collect();
+    let asks: Vec<_> = call.exchange.syncs.iter().map(|sync| sync.request.asks.to_vec()).collect();
     assert_eq!(asks, [vec![3, 3], vec![3], vec![3]], "one call, and a key is named once");
-    assert_eq!(node.region.counters().named()[0], ("origin_exchanges", 1));
+    assert_eq!(node.region.counters().counts_by_name()[0], ("origin_exchanges", 1));
     assert!(node.bring(call).is_empty());
     let heard: Vec<_> = hear.iter().map(|hear| hear.try_recv().unwrap()[0]).collect();
-    assert_eq!(heard, [Standing::Granted, Standing::Granted, refused(), refused()]);
+    assert_eq!(heard, [AskOutcome::Granted, AskOutcome::Granted, refused(), refused()]);
 }
 
 #[test]
@@ -331,7 +343,7 @@ fn a_call_carries_so_many_keys_and_those_of_one_shard_alone() {
     let items: Vec<_> = (0..70).map(|key| item(key, fixed(5), 1, AskReason::Cold)).collect();
     let (keys, _hear) = begin_all(&node, &items);
     let shard_of = |key: KeyId| ShardId(u32::try_from(key.get() % 2).unwrap());
-    let calls = node.region.send_asked(&node.table, &keys, NOW, &shard_of).send;
+    let calls = node.region.send_asks(&node.table, &keys, NOW, &shard_of).send;
     let sizes = calls.iter().map(|call| (call.shard.0, call.exchange.syncs.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(0, 32), (1, 32), (0, 3), (1, 3)]);
     assert!(calls.iter().all(|call| call.exchange.syncs.iter().all(|sync| shard_of(sync.key) == call.shard)));
@@ -347,11 +359,11 @@ fn who_asked_waits_for_a_publish_that_left_first() {
     node.admit(1, fixed(100), 2);
     let (_, begun, hear) = node.begin(&[asked]);
     let publish = only(node.flush(NOW));
-    assert!(node.send_asked(&begun.asked).is_empty(), "one call of a key at a time");
+    assert!(node.send_asked(&begun.asked_keys).is_empty(), "one call of a key at a time");
     for call in node.bring(publish) {
         node.bring(call);
     }
-    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(hear.try_recv().unwrap()[..], [AskOutcome::Granted]);
 }
 
 /// A flush that came between an ask and its call found nothing to publish, and forgot who had asked.
@@ -360,11 +372,11 @@ fn a_flush_that_has_nothing_to_say_of_a_key_forgets_nobody_who_asked() {
     let mut node = Node::new();
     let item = item(1, fixed(5), 1, AskReason::Cold);
     let (_, effects, hear) = node.begin(&[item]);
-    node.table.requeue(item.key, Publish::Soon);
+    node.table.requeue(item.key, PublishUrgency::Soon);
     assert!(node.flush(NOW).is_empty());
-    let call = only(node.send_asked(&effects.asked));
+    let call = only(node.send_asked(&effects.asked_keys));
     node.bring(call);
-    assert_eq!(hear.try_recv().unwrap()[..], [Standing::Granted]);
+    assert_eq!(hear.try_recv().unwrap()[..], [AskOutcome::Granted]);
 }
 
 #[test]
@@ -372,6 +384,6 @@ fn who_gave_up_before_the_call_left_isnt_asked_for() {
     let node = Node::new();
     let (id, begun, _hear) = node.begin(&[item(1, fixed(5), 1, AskReason::Cold)]);
     node.region.give_up(id);
-    assert!(node.send_asked(&begun.asked).is_empty());
-    assert!(node.region.is_settled());
+    assert!(node.send_asked(&begun.asked_keys).is_empty());
+    assert!(node.region.is_idle());
 }

@@ -2,10 +2,10 @@
 
 use tidegate_core::{Burst, Cost, FleetSecret, Item, Limit, Moment, Nanos, Period, Rate, Spec};
 use tidegate_node::{
-    Answer, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer, Path, Purpose, Reason,
-    Request, RequestError, Said, Subject, Tally,
+    Answer, DecisionPath, Descriptor, Engine, EngineOptions, GivenLimit, GivenPolicy, LimitAnswer,
+    LimitOutcome, Purpose, Reason, Request, RequestError, Subject, Tally,
 };
-use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
+use tidegate_rules::envoy::{EnvoyUnit, RequestLimit};
 use tidegate_rules::{Attributes, Delta, RuleOptions, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -51,11 +51,11 @@ fn check(engine: &Engine, attributes: &[(&str, &str)]) -> (bool, Vec<(bool, Opti
 }
 
 fn summary(answer: &Answer<'_>) -> Vec<(bool, Option<u64>)> {
-    let remaining = |said: Said<'_>| match said {
-        Said::Decided(decision) => Some(decision.remaining),
-        Said::Unlimited | Said::Missing { .. } => None,
+    let remaining = |said: LimitOutcome<'_>| match said {
+        LimitOutcome::Decided(decision) => Some(decision.remaining),
+        LimitOutcome::Unlimited | LimitOutcome::Missing { .. } => None,
     };
-    answer.limits.iter().map(|limit| (limit.is_allowed(), remaining(limit.said))).collect()
+    answer.limits.iter().map(|limit| (limit.is_allowed(), remaining(limit.outcome))).collect()
 }
 
 fn given(identifier: &str, limit: u64) -> GivenLimit<'_> {
@@ -260,7 +260,7 @@ rules:
             let decided = engine.decide(&rules, &by_rules("api", &attributes, Purpose::Check), NOW).unwrap();
             let answer = decided.answer().unwrap();
             allowed += u32::from(answer.allowed);
-            unverified += u32::from(answer.path == Path::Unverified);
+            unverified += u32::from(answer.path == DecisionPath::Unverified);
         }
         (allowed, unverified)
     };
@@ -271,7 +271,7 @@ rules:
     assert!(allowed - (20_000 - unverified) <= 5, "free keys share one limit: {allowed}");
     let (allowed, unverified) = run("a");
     assert_eq!(allowed, 20_000 - unverified, "abuse is denied");
-    let stats = engine.stats().named();
+    let stats = engine.stats().counts_by_name();
     let count = |name| stats.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count);
     assert!(count("keys_refused_admitted") > 18_000 && count("keys_refused_shared") > 18_000);
     assert!(count("keys_refused_denied") > 18_000);
@@ -292,7 +292,7 @@ fn a_refusal_in_a_table_that_has_room_is_counted_apart() {
     }
     // A quarter is kept for the other tenant.
     assert_eq!(engine.key_count(), 750);
-    assert!(engine.stats().named().contains(&("keys_refused_below_cap", 250)));
+    assert!(engine.stats().counts_by_name().contains(&("keys_refused_below_cap", 250)));
 }
 
 /// Each descriptor's limits as (descriptor, allowed, remaining).
@@ -305,8 +305,8 @@ fn describe(
     let subject = Subject::Descriptors { namespace, descriptors };
     let request = Request { tenant: "default", purpose: Purpose::Check, subject };
     let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
-    let said = |limit: &LimitAnswer<'_>| match limit.said {
-        Said::Decided(decision) => (limit.descriptor, limit.is_allowed(), decision.remaining),
+    let said = |limit: &LimitAnswer<'_>| match limit.outcome {
+        LimitOutcome::Decided(decision) => (limit.descriptor, limit.is_allowed(), decision.remaining),
         _ => (limit.descriptor, limit.is_allowed(), 0),
     };
     (answer.allowed, answer.limits.iter().map(said).collect())
@@ -340,7 +340,7 @@ fn descriptors_are_decided_all_or_none_with_a_cost_each() {
 #[test]
 fn a_descriptors_own_limit_stands_for_the_rules_of_a_known_namespace() {
     let engine = engine_with(PAIR, 1_000_000);
-    let limit = |requests_per_unit, unit| GivenByRequest::new(requests_per_unit, unit, 1);
+    let limit = |requests_per_unit, unit| RequestLimit::new(requests_per_unit, unit, 1);
     let with = |attributes, limit| Descriptor { attributes: Attributes(attributes), cost: Cost::ONE, limit };
     let user = [("user", "a")];
     assert_eq!(
@@ -399,7 +399,7 @@ fn a_single_limit_is_decided_the_same_by_either_way() {
             let subject = Subject::Limits(&limits);
             let request = Request { tenant: "default", purpose: Purpose::Check, subject };
             let answer = engine.decide(&rules, &request, NOW).unwrap().answer().unwrap();
-            let Said::Decided(decision) = answer.limits[0].said else { panic!("{answer:?}") };
+            let LimitOutcome::Decided(decision) = answer.limits[0].outcome else { panic!("{answer:?}") };
             decision
         } else {
             let item = Item::new(keys.key("same"), Spec::Gcra { rate, burst }, Cost::ONE);
@@ -412,7 +412,7 @@ fn a_single_limit_is_decided_the_same_by_either_way() {
         );
     }
     engine.count(Tally { admitted: 2, near_limit: 1, denied: 1 });
-    let stats = engine.stats().named();
+    let stats = engine.stats().counts_by_name();
     assert_eq!(&stats[..2], [("requests_admitted", 5), ("requests_denied", 1)]);
 }
 

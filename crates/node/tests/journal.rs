@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
 use tidegate_decisions::why::Audience;
-use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, Wanted, read};
-use tidegate_node::journal::asked::Asked;
-use tidegate_node::journal::health::Health;
+use tidegate_decisions::{EventKind, Log, LogOptions, Query, RECORDS_MAX, RequestTag, RuleFilter, read};
+use tidegate_node::journal::health::HealthMonitor;
+use tidegate_node::journal::log_query::LogQuery;
 use tidegate_node::journal::{Journal, name_next_request};
 use tidegate_node::{Engine, EngineOptions, Purpose, Request, Subject};
-use tidegate_rules::{Attributes, Logged, RuleSet, Source};
+use tidegate_rules::{Attributes, LogSampling, RuleSet, Source};
 
 const NOW: Nanos = Nanos::from_secs(1_800_000_000);
 const RULES: &str = "namespace: api
@@ -26,7 +26,7 @@ rules:
 
 const ALL: Query<'static> = Query {
     callers: None,
-    wanted: &|_| Wanted::All,
+    wanted: &|_| RuleFilter::All,
     request: None,
     since: Nanos::ZERO,
     until: Nanos::MAX,
@@ -34,7 +34,7 @@ const ALL: Query<'static> = Query {
     records_max: RECORDS_MAX,
 };
 
-struct Kept {
+struct RecordedLog {
     engine: Engine,
     journal: Arc<Journal>,
     log: Option<Log>,
@@ -46,17 +46,17 @@ fn rules(text: &str) -> RuleSet {
     RuleSet::parse(&[source], &FleetSecret::BUILT_IN).unwrap()
 }
 
-impl Kept {
+impl RecordedLog {
     fn new(test: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("tidegate-journal-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100_000 };
         let engine = Engine::new(options, rules(RULES));
         let journal = Journal::new(1, directory.clone());
-        engine.keep_journal(journal.clone());
+        engine.set_journal(journal.clone());
         let (region, node) = ("here".into(), "one".into());
         let log = Log::open(LogOptions { directory: directory.clone(), cap_bytes: 16 << 20, region, node });
-        Kept { engine, journal, log: Some(log.unwrap()), directory }
+        RecordedLog { engine, journal, log: Some(log.unwrap()), directory }
     }
 
     fn ask(&self, namespace: &str, attributes: &[(&str, &str)], purpose: Purpose) -> bool {
@@ -71,18 +71,18 @@ impl Kept {
         self.ask("api", attributes, Purpose::Check)
     }
 
-    fn why(&mut self, asked: &Asked) -> String {
+    fn why(&mut self, asked: &LogQuery) -> String {
         self.log.as_mut().unwrap().write(self.journal.recorder(), NOW).unwrap();
         asked.answer(&self.directory, &FleetSecret::BUILT_IN, Audience::Operator).unwrap()
     }
 
     fn of(&mut self, rule: &str, identifier: &str) -> String {
         let (rule, identifier) = (Some(rule.into()), Some(identifier.into()));
-        self.why(&Asked { rule, identifier, ..Asked::default() })
+        self.why(&LogQuery { rule, identifier, ..LogQuery::default() })
     }
 }
 
-impl Drop for Kept {
+impl Drop for RecordedLog {
     fn drop(&mut self) {
         self.log = None;
         let _ = std::fs::remove_dir_all(&self.directory);
@@ -95,7 +95,7 @@ fn count(json: &str, words: &str) -> usize {
 
 #[test]
 fn denials_are_kept_by_caller_with_what_was_seen_and_the_request() {
-    let mut kept = Kept::new("denials");
+    let mut kept = RecordedLog::new("denials");
     for _ in 0..2 {
         assert!(kept.check(&[("user", "42")]));
     }
@@ -109,19 +109,19 @@ fn denials_are_kept_by_caller_with_what_was_seen_and_the_request() {
     );
     assert_eq!(count(&kept.of("per-user", "43"), "outcome"), 0);
     let request_id = Some("mine".into());
-    let by_request = kept.why(&Asked { request_id, ..Asked::default() });
+    let by_request = kept.why(&LogQuery { request_id, ..LogQuery::default() });
     assert_eq!(count(&by_request, "\"rule\":\"per-user\""), 1, "{by_request}");
 }
 
 #[test]
 fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
-    let mut kept = Kept::new("kinds");
+    let mut kept = RecordedLog::new("kinds");
     for _ in 0..2 {
         assert!(kept.check(&[("user", "42")]));
     }
     assert!(kept.of("watched", "42").contains("\"outcome\":\"would_deny\""));
     assert!(!kept.ask("orgs", &[], Purpose::Check));
-    let missing = kept.why(&Asked { rule: Some("per-org".into()), ..Asked::default() });
+    let missing = kept.why(&LogQuery { rule: Some("per-org".into()), ..LogQuery::default() });
     assert!(missing.contains("\"cause\":\"attribute_missing\""), "{missing}");
     for _ in 0..101 {
         kept.check(&[("ip", "2001:db8::1")]);
@@ -136,7 +136,7 @@ fn shadow_rules_missing_attributes_and_groups_of_addresses_are_kept_as_such() {
 /// Of a caller that gives nothing there is no key by which to count: it is counted by rule.
 #[test]
 fn requests_that_lack_an_attribute_are_counted_by_the_rule_that_wants_it() {
-    let mut kept = Kept::new("missing");
+    let mut kept = RecordedLog::new("missing");
     kept.engine.replace_rules(rules(
         "namespace: orgs
 rules:
@@ -161,15 +161,15 @@ rules:
 
 #[test]
 fn one_admission_in_a_thousand_is_kept_and_no_report() {
-    let mut kept = Kept::new("sample");
-    for number in 0..2 * Logged::default().admissions_one_in {
+    let mut kept = RecordedLog::new("sample");
+    for number in 0..2 * LogSampling::default().admissions_one_in {
         assert!(kept.check(&[("user", &number.to_string())]));
     }
     for _ in 0..5 {
         kept.ask("api", &[("user", "reported")], Purpose::Report);
     }
     let rule = Some(String::from("per-user"));
-    let json = kept.why(&Asked { rule, admissions: true, ..Asked::default() });
+    let json = kept.why(&LogQuery { rule, admissions: true, ..LogQuery::default() });
     assert_eq!(
         (count(&json, "\"admitted\""), count(&json, "\"denied\"")),
         (4, 0),
@@ -179,7 +179,7 @@ fn one_admission_in_a_thousand_is_kept_and_no_report() {
 
 #[test]
 fn a_rule_says_what_is_logged_of_it() {
-    let mut kept = Kept::new("own");
+    let mut kept = RecordedLog::new("own");
     kept.engine.replace_rules(rules(
         "namespace: api
 rules:
@@ -203,7 +203,7 @@ rules:
     }
     let mut logged = |rule: &str| {
         let rule = Some(rule.into());
-        let json = kept.why(&Asked { rule, admissions: true, records_max: 1000, ..Asked::default() });
+        let json = kept.why(&LogQuery { rule, admissions: true, records_max: 1000, ..LogQuery::default() });
         count(&json, "\"outcome\"")
     };
     assert_eq!((logged("quiet"), logged("per-org"), logged("loud")), (0, 0, 100));
@@ -213,13 +213,13 @@ rules:
 
 #[test]
 fn changed_rules_are_events_dated_before_they_could_be_felt() {
-    let kept = Kept::new("events");
-    let (mut health, started) = Health::new(&kept.engine, NOW);
+    let kept = RecordedLog::new("events");
+    let (mut health, started) = HealthMonitor::new(&kept.engine, NOW);
     assert_eq!(started.kind, EventKind::Started);
     let later = NOW.plus(Nanos::from_secs(1));
-    assert!(health.look(&kept.engine, None, None, later).is_empty(), "nothing changed");
+    assert!(health.poll(&kept.engine, None, None, later).is_empty(), "nothing changed");
     kept.engine.replace_rules(rules(&RULES.replace("limit: 2 per", "limit: 1 per")));
-    let events = health.look(&kept.engine, None, None, later.plus(Nanos::from_secs(1)));
+    let events = health.poll(&kept.engine, None, None, later.plus(Nanos::from_secs(1)));
     let told: Vec<(&str, &str, i64)> =
         events.iter().map(|event| (&*event.subject, &*event.text, event.value)).collect();
     assert_eq!(told, [("", "", 2), ("default/api/per-user", "2 per 60 s became 1 per 60 s", 2)]);

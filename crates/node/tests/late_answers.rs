@@ -11,15 +11,16 @@ use tidegate_node::clock::Clock;
 use tidegate_node::region::RegionOptions;
 use tidegate_node::region_driver::RegionDriver;
 use tidegate_node::{
-    Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
+    DecideOutcome, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
 };
-use tidegate_origin::record::{Pulse, Pulsed};
+use tidegate_origin::record::{Pulse, PulseReply};
 use tidegate_origin::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    MemoryOrigin, Origin, Reply, ResetLog, ResetNews, ShardId, WorldCell,
+    CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, Heartbeat, HeartbeatReply, KeyError,
+    LeaderCandidate, LeaderStatus, MemoryOrigin, Origin, OriginFuture, PublishRequest, ResetLog, ResetNews,
+    ShardId, WorldCell,
 };
 use tidegate_origin::{FoldStep, FoldedOwners, RememberedNodes};
-use tidegate_origin::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use tidegate_origin::{HotKeysReply, HotNews, HotReport, QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use tidegate_rules::RuleSet;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -51,7 +52,7 @@ impl Origin for BehindSocket {
         self.memory.keeps_time()
     }
 
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply> {
         let socket = self.socket.lock().take();
         Box::pin(async move {
             socket.expect("one exchange").read_u8().await.expect("a byte");
@@ -59,87 +60,91 @@ impl Origin for BehindSocket {
         })
     }
 
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes> {
         self.memory.remembered_nodes(shard)
     }
 
-    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners> {
         self.memory.fold_owners(shard, step)
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply> {
         self.memory.beat(heartbeat)
     }
 
-    fn reset_by_order(
+    fn reset_once(
         &self,
         shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
         order: Option<u64>,
-    ) -> Reply<'_, u16> {
-        self.memory.reset_by_order(shard, key, known, expiry, order)
+    ) -> OriginFuture<'_, u16> {
+        self.memory.reset_once(shard, key, known, expiry, order)
     }
 
-    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()> {
         self.memory.restore_reset(shard, done, now)
     }
 
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog> {
         self.memory.share_resets(news)
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply> {
         self.memory.pulse(shard, pulse)
     }
 
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus> {
         self.memory.lead(lead)
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
-        self.memory.put_mail(letters)
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64> {
+        self.memory.enqueue_publish_requests(requests)
     }
 
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
-        self.memory.take_mail(most)
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>> {
+        self.memory.dequeue_publish_requests(most)
     }
 
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
         self.memory.totals(cells)
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>> {
         self.memory.import(cells, now)
     }
 
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
-        self.memory.tell_world(view)
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()> {
+        self.memory.publish_world_view(view)
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply> {
         self.memory.report_quotas(report)
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports> {
         self.memory.gather_quotas(silent_for)
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
-        self.memory.tell_quotas(news)
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
+        self.memory.publish_quotas(news)
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply> {
         self.memory.report_hot(report)
     }
 
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>> {
         self.memory.gather_hot(silent_for)
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
-        self.memory.tell_hot(news)
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
+        self.memory.publish_hot_keys(news)
     }
 }
 
@@ -171,7 +176,7 @@ async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
     }];
     let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     let rules = engine.rules();
-    let Decided::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
+    let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, clock.now()).unwrap() else {
         panic!("a cold key asks")
     };
     let (answer, ()) = tokio::join!(driver.ask(asking), async {
@@ -180,5 +185,5 @@ async fn an_answer_that_came_while_the_thread_had_no_core_counts() {
         (&theirs).write_all(b"!").unwrap();
         std::thread::sleep(WAIT * 4);
     });
-    assert_ne!(answer.path, Path::Unverified, "{answer:?}");
+    assert_ne!(answer.path, DecisionPath::Unverified, "{answer:?}");
 }

@@ -6,9 +6,9 @@ use tidegate_core::{
     Accuracy, Burst, Cost, Decision, FleetSecret, Item, KeyId, Limit, Moment, Nanos, Period, Rate,
     SharedState, Spec, Table, Undecided, Verdict,
 };
-use tidegate_node::region::{Effects, HotLimit, Outgoing, Region, RegionOptions};
-use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
-use tidegate_origin::{ShardId, Store};
+use tidegate_node::region::{Effects, HotLimit, OutgoingExchange, Region, RegionOptions};
+use tidegate_node::{DecideOutcome, Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const KEY: KeyId = KeyId::from_hash(7 << 64);
@@ -41,12 +41,12 @@ impl Node {
     }
 
     /// It is known to the store, and hot.
-    fn leased(number: u64, limit: u64, per_second: u64, store: &mut Store) -> Self {
+    fn leased(number: u64, limit: u64, per_second: u64, store: &mut OriginStore) -> Self {
         let mut node = Node::new(number);
         let first = Item { accuracy: Accuracy::Async, ..item(limit) };
         node.table.decide(&first, at(0)).unwrap();
         node.flush(store, 0);
-        node.region.heat(HotLimit { item: item(limit), whole: None }, per_second, at(0).now);
+        node.region.heat(HotLimit { item: item(limit), limit: None }, per_second, at(0).now);
         node.flush(store, 0);
         assert!(node.state().is_leased());
         node
@@ -56,8 +56,8 @@ impl Node {
         self.table.state(KEY).unwrap()
     }
 
-    fn carry(&mut self, effects: Effects, store: &mut Store, moment: Moment) {
-        let mut send: Vec<Outgoing> = effects.send;
+    fn carry(&mut self, effects: Effects, store: &mut OriginStore, moment: Moment) {
+        let mut send: Vec<OutgoingExchange> = effects.send;
         while let Some(call) = send.pop() {
             self.calls += 1;
             let answer = store.exchange(&call.exchange, moment.now);
@@ -65,13 +65,13 @@ impl Node {
         }
     }
 
-    fn flush(&mut self, store: &mut Store, micros: u64) {
+    fn flush(&mut self, store: &mut OriginStore, micros: u64) {
         let effects = self.region.flush(&self.table, at(micros), &|_| ShardId(0));
         self.carry(effects, store, at(micros));
     }
 
     /// Decides, and publishes what became urgent by it.
-    fn decide(&mut self, limit: u64, store: &mut Store, micros: u64) -> Result<Decision, Undecided> {
+    fn decide(&mut self, limit: u64, store: &mut OriginStore, micros: u64) -> Result<Decision, Undecided> {
         let decided = self.table.decide(&item(limit), at(micros));
         if self.table.is_urgent() {
             let effects = self.region.publish_urgent(&self.table, at(micros), &|_| ShardId(0));
@@ -83,7 +83,7 @@ impl Node {
 
 #[test]
 fn a_hot_key_is_renewed_before_its_lease_is_spent_and_nobody_asks() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     let before = node.calls;
     // 10,000 a second for two seconds.
@@ -102,7 +102,7 @@ fn a_hot_key_is_renewed_before_its_lease_is_spent_and_nobody_asks() {
 
 #[test]
 fn two_nodes_with_leases_never_admit_more_than_the_limit_and_nearly_all_of_it() {
-    let (mut store, limit) = (Store::default(), 5_000);
+    let (mut store, limit) = (OriginStore::default(), 5_000);
     let mut nodes = [1, 2].map(|number| Node::leased(number, limit, 10_000, &mut store));
     let before = nodes[0].calls;
     let mut admitted = [1, 1];
@@ -122,7 +122,7 @@ fn two_nodes_with_leases_never_admit_more_than_the_limit_and_nearly_all_of_it() 
 
 #[test]
 fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_draw() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::leased(1, limit, 1_000_000, &mut store);
     // All but a hundredth of it: half of what is left, again and again.
     for micros in 0..3_000 {
@@ -145,7 +145,7 @@ fn a_spent_lease_of_a_key_that_is_nearly_spent_denies_by_itself_until_the_next_d
 }
 
 /// Spent by this node alone, which tells the store so, and hot from then on.
-fn spent(item: &Item, units: u64, store: &mut Store) -> Node {
+fn spent(item: &Item, units: u64, store: &mut OriginStore) -> Node {
     let mut node = Node::new(1);
     for _ in 0..units {
         assert!(
@@ -156,7 +156,7 @@ fn spent(item: &Item, units: u64, store: &mut Store) -> Node {
     node.carry(effects, store, at(0));
     node.flush(store, 0);
     assert_eq!(node.state().unsynced(), 0);
-    node.region.heat(HotLimit { item: *item, whole: None }, 10_000, at(0).now);
+    node.region.heat(HotLimit { item: *item, limit: None }, 10_000, at(0).now);
     node
 }
 
@@ -175,23 +175,23 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
     ];
     for (spec, refilled) in specs {
         for accuracy in [Accuracy::Exact, Accuracy::Bounded, Accuracy::Fast] {
-            let (item, mut store) = (Item { spec, accuracy, ..item(100) }, Store::default());
+            let (item, mut store) = (Item { spec, accuracy, ..item(100) }, OriginStore::default());
             let mut node = spent(&item, 100, &mut store);
             let before = node.calls;
             for step in 0..50 {
                 let micros = (refilled - 1) / 50 * step;
                 assert!(!node.table.decide(&item, at(micros)).unwrap().is_admitted(), "{spec:?}");
-                node.region.heat(HotLimit { item, whole: None }, 10_000, at(micros).now);
+                node.region.heat(HotLimit { item, limit: None }, 10_000, at(micros).now);
                 node.flush(&mut store, micros);
             }
             assert_eq!(node.calls - before, 0, "calls because of denials: {accuracy:?}, {spec:?}");
             assert!(node.state().is_leased(), "it spends only what is granted from now on");
             let large = Item { cost: Cost::new(50).unwrap(), ..item };
-            node.region.heat(HotLimit { item: large, whole: None }, 10_000, at(refilled).now);
+            node.region.heat(HotLimit { item: large, limit: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled);
             let fits = matches!(spec, Spec::Fixed { .. });
             assert_eq!(node.calls - before, usize::from(fits), "more than there is is denied: {spec:?}");
-            node.region.heat(HotLimit { item, whole: None }, 10_000, at(refilled).now);
+            node.region.heat(HotLimit { item, limit: None }, 10_000, at(refilled).now);
             node.flush(&mut store, refilled + MILLIS);
             assert_eq!(node.calls - before, 1, "what came back is drawn: {accuracy:?}, {spec:?}");
         }
@@ -200,10 +200,10 @@ fn denials_of_a_hot_key_draw_nothing_and_what_refills_is_drawn() {
 
 #[test]
 fn a_lease_of_all_that_was_left_is_not_renewed() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
-    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.region.heat(HotLimit { item: item(limit), limit: None }, 1_000_000, at(0).now);
     node.carry_ask(limit, &mut store, 0);
     let before = node.calls;
     for number in 0..1_000 {
@@ -221,13 +221,13 @@ fn a_lease_of_all_that_was_left_is_not_renewed() {
 /// What the store before knew all of is news to the next one.
 #[test]
 fn a_changed_store_is_told_of_a_lease_that_is_spent() {
-    let (mut store, limit) = (Store::default(), 1_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000);
     let mut node = Node::new(1);
     node.table.set_live_nodes(1);
-    node.region.heat(HotLimit { item: item(limit), whole: None }, 1_000_000, at(0).now);
+    node.region.heat(HotLimit { item: item(limit), limit: None }, 1_000_000, at(0).now);
     node.carry_ask(limit, &mut store, 0);
     assert!(node.state().is_dry(at(0).now), "everything was drawn");
-    let mut next = Store::default();
+    let mut next = OriginStore::default();
     node.region.republish(&node.table);
     node.flush(&mut next, 0);
     let sequence = node.state().cells().unwrap().0;
@@ -236,7 +236,7 @@ fn a_changed_store_is_told_of_a_lease_that_is_spent() {
 
 #[test]
 fn a_key_that_cools_down_keeps_to_its_credit_again() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     node.flush(&mut store, 4_900_000);
     assert!(node.state().is_leased(), "it was hot a moment ago");
@@ -246,7 +246,7 @@ fn a_key_that_cools_down_keeps_to_its_credit_again() {
 
 #[test]
 fn what_the_region_calls_hot_stays_so() {
-    let (mut store, limit) = (Store::default(), 1_000_000);
+    let (mut store, limit) = (OriginStore::default(), 1_000_000);
     let mut node = Node::leased(1, limit, 10_000, &mut store);
     node.region.set_hot([KEY]);
     node.flush(&mut store, 60_000_000);
@@ -277,11 +277,13 @@ overrides:
         let subject =
             Subject::Rules { namespace: "api", attributes: Attributes(&attributes), cost: Cost::ONE };
         let request = Request { tenant: "default", purpose: Purpose::Check, subject };
-        let Decided::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else { panic!("cold") };
+        let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, at(0)).unwrap() else {
+            panic!("cold")
+        };
         let (_, effects) =
             sharing.region.ask(&sharing.table, asking.asks(), at(0), &|_| ShardId(0), Box::new(|_| {}));
-        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, at(0), &|_| ShardId(0));
-        let lease = effects.send[0].exchange.syncs[0].wants.lease;
+        let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, at(0), &|_| ShardId(0));
+        let lease = effects.send[0].exchange.syncs[0].request.lease;
         assert_eq!(lease.is_some(), is_hot, "{user}");
     }
     assert_eq!(sharing.region.leased().len(), 1);
@@ -317,7 +319,7 @@ rules:
         for number in 0..per_second / 5 {
             let micros = begin_micros + number * 1_000_000 / per_second;
             let decided = engine.decide(&rules, &request, at(micros));
-            assert!(matches!(decided, Ok(Decided::Ask(_))), "cold");
+            assert!(matches!(decided, Ok(DecideOutcome::Ask(_))), "cold");
         }
         sharing.hot.watch(engine.top(), &sharing.region, NODES, at(begin_micros + 200_000).now);
         sharing.hot.report(NodeId(1)).keys.len()
@@ -329,15 +331,15 @@ rules:
 
 impl Node {
     /// Asks for one request, and spends what it was granted.
-    fn carry_ask(&mut self, limit: u64, store: &mut Store, micros: u64) {
+    fn carry_ask(&mut self, limit: u64, store: &mut OriginStore, micros: u64) {
         let Item { key, spec, cost, accuracy, class, role, regions, .. } = item(limit);
         let reason = tidegate_core::ask::AskReason::Credit;
         let ask = tidegate_node::region::AskItem { key, spec, cost, accuracy, class, role, regions, reason };
         let wake = Box::new(|_| {});
         let (id, effects) = self.region.ask(&self.table, &[ask], at(micros), &|_| ShardId(0), wake);
-        let asked = self.region.send_asked(&self.table, &effects.asked, at(micros), &|_| ShardId(0));
+        let asked = self.region.send_asks(&self.table, &effects.asked_keys, at(micros), &|_| ShardId(0));
         self.carry(effects, store, at(micros));
         self.carry(asked, store, at(micros));
-        self.region.settle(id);
+        self.region.complete(id);
     }
 }

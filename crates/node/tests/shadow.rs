@@ -1,5 +1,5 @@
 //! What shadow rules would have denied is told once for each request, whichever way it was decided: by itself, after an
-//! ask, by a reservation, by its class. In the report of callers, in the counts by rule, and in the log alike.
+//! ask, by a hold, by its class. In the report of callers, in the counts by rule, and in the log alike.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -8,10 +8,12 @@ use tidegate_core::{Cost, FleetSecret, KeyId, Moment, Nanos};
 use tidegate_decisions::why::Audience;
 use tidegate_decisions::{Log, LogOptions};
 use tidegate_node::journal::Journal;
-use tidegate_node::journal::asked::Asked;
-use tidegate_node::region::{Effects, Outgoing, RegionOptions, Standings};
-use tidegate_node::{Answer, Asking, Decided, Engine, EngineOptions, Path, Purpose, Request, Subject};
-use tidegate_origin::{ShardId, Store};
+use tidegate_node::journal::log_query::LogQuery;
+use tidegate_node::region::{AskOutcomes, Effects, OutgoingExchange, RegionOptions};
+use tidegate_node::{
+    Answer, DecideOutcome, DecisionPath, Engine, EngineOptions, PendingDecision, Purpose, Request, Subject,
+};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -44,40 +46,40 @@ impl Node {
         let region = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: number };
         let engine = Engine::sharing(EngineOptions { secret, keys_max: 1000 }, region, rules);
         let journal = Journal::new(1, directory.clone());
-        engine.keep_journal(journal.clone());
+        engine.set_journal(journal.clone());
         let (region, node) = ("here".into(), "one".into());
         let options = LogOptions { directory: directory.clone(), cap_bytes: 16 << 20, region, node };
         Node { engine, journal, log: Some(Log::open(options).unwrap()), directory }
     }
 
     /// Decides a request of alice's; `None` as the store: nobody answers.
-    fn check(&self, namespace: &str, mut store: Option<&mut Store>) -> (bool, Path) {
+    fn check(&self, namespace: &str, mut store: Option<&mut OriginStore>) -> (bool, DecisionPath) {
         let rules = self.engine.rules();
         let attributes = [("user", "alice")];
         let mut decided = self.engine.decide(&rules, &request(namespace, &attributes), NOW).unwrap();
         loop {
             let asking = match decided {
-                Decided::Answer(Answer { allowed, path, .. }) => return (allowed, path),
-                Decided::Ask(asking) => asking,
+                DecideOutcome::Answer(Answer { allowed, path, .. }) => return (allowed, path),
+                DecideOutcome::Ask(asking) => asking,
             };
             let heard = store.as_deref_mut().map(|store| self.ask(store, &asking)).unwrap_or_default();
             decided = self.engine.resume_or_ask(*asking, &heard, NOW);
         }
     }
 
-    fn ask(&self, store: &mut Store, asking: &Asking<'_>) -> Standings {
+    fn ask(&self, store: &mut OriginStore, asking: &PendingDecision<'_>) -> AskOutcomes {
         let sharing = self.engine.shared().unwrap();
         let (heard, hear) = mpsc::channel();
-        let wake = Box::new(move |standings| heard.send(standings).unwrap());
+        let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
         let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), NOW, &route, wake);
-        let asked = effects.asked.clone();
+        let asked = effects.asked_keys.clone();
         let mut calls = wake_all(effects);
-        calls.extend(wake_all(sharing.region.send_asked(&sharing.table, &asked, NOW, &route)));
+        calls.extend(wake_all(sharing.region.send_asks(&sharing.table, &asked, NOW, &route)));
         while let Some(call) = calls.pop() {
             let answer = store.exchange(&call.exchange, NOW.now);
             calls.extend(wake_all(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &route)));
         }
-        sharing.region.settle(id);
+        sharing.region.complete(id);
         hear.try_recv().unwrap()
     }
 
@@ -98,7 +100,7 @@ impl Node {
         });
         self.log.as_mut().unwrap().write(self.journal.recorder(), NOW.now).unwrap();
         let (rule, identifier) = (Some(rule.into()), Some("alice".into()));
-        let asked = Asked { rule, identifier, ..Asked::default() };
+        let asked = LogQuery { rule, identifier, ..LogQuery::default() };
         let logged = asked.answer(&self.directory, &FleetSecret::BUILT_IN, Audience::Operator).unwrap();
         let is_logged = logged.contains("\"outcome\":\"would_deny\"");
         assert_eq!(
@@ -125,36 +127,37 @@ fn route(_: KeyId) -> ShardId {
     ShardId(1)
 }
 
-fn wake_all(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+fn wake_all(effects: Effects) -> Vec<OutgoingExchange> {
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
 
 #[test]
 fn a_node_that_asked_its_region_tells_of_it() {
-    let (mut here, mut elsewhere, mut store) = (Node::new("one", 1), Node::new("one", 2), Store::default());
+    let (mut here, mut elsewhere, mut store) =
+        (Node::new("one", 1), Node::new("one", 2), OriginStore::default());
     for _ in 0..2 {
         assert!(here.check("elsewhere", Some(&mut store)).0);
     }
     // What the other node admitted is in the store: the first request here asks, and hears no.
     let (allowed, path) = elsewhere.check("elsewhere", Some(&mut store));
-    assert!(allowed && matches!(path, Path::Asked(_)), "{path:?}");
+    assert!(allowed && matches!(path, DecisionPath::Asked(_)), "{path:?}");
     elsewhere.assert_told("watched-alone", 1);
     // From here on it knows by itself.
-    assert_eq!(elsewhere.check("elsewhere", Some(&mut store)), (true, Path::Local));
+    assert_eq!(elsewhere.check("elsewhere", Some(&mut store)), (true, DecisionPath::Local));
     elsewhere.assert_told("watched-alone", 2);
     here.assert_told("watched-alone", 0);
 }
 
-/// The other limit of the request is granted, and asks every time; the shadow's reservation is refused.
+/// The other limit of the request is granted, and asks every time; the shadow's hold is refused.
 #[test]
-fn a_request_of_several_limits_tells_of_each_refused_reservation_once() {
-    let (mut here, mut store) = (Node::new("several", 1), Store::default());
+fn each_refused_hold_of_a_request_is_reported_once() {
+    let (mut here, mut store) = (Node::new("several", 1), OriginStore::default());
     for number in 0..5 {
         let (allowed, path) = here.check("api", Some(&mut store));
-        assert!(allowed && matches!(path, Path::Asked(_)), "{number}: {path:?}");
+        assert!(allowed && matches!(path, DecisionPath::Asked(_)), "{number}: {path:?}");
     }
     here.assert_told("watched", 3);
     here.assert_told("real", 0);
@@ -166,7 +169,7 @@ fn what_nobody_could_be_asked_about_is_told_by_its_class() {
     for _ in 0..3 {
         assert_eq!(
             here.check("api", None),
-            (true, Path::Unverified),
+            (true, DecisionPath::Unverified),
             "of class paid, and the shadow denies nothing"
         );
     }
@@ -176,7 +179,7 @@ fn what_nobody_could_be_asked_about_is_told_by_its_class() {
 /// What was granted to it was spent by another before it went on: it asks again, and is told of once.
 #[test]
 fn a_request_that_asks_twice_is_told_of_once() {
-    let (mut here, mut store) = (Node::new("twice", 1), Store::default());
+    let (mut here, mut store) = (Node::new("twice", 1), OriginStore::default());
     for _ in 0..2 {
         here.check("api", Some(&mut store));
     }
@@ -184,8 +187,8 @@ fn a_request_that_asks_twice_is_told_of_once() {
         let rules = here.engine.rules();
         let attributes = [("user", "alice")];
         let decide = || match here.engine.decide(&rules, &request("api", &attributes), NOW).unwrap() {
-            Decided::Ask(asking) => asking,
-            Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
+            DecideOutcome::Ask(asking) => asking,
+            DecideOutcome::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
         };
         let (slow, fast) = (decide(), decide());
         let heard = here.ask(&mut store, &slow);

@@ -4,11 +4,12 @@
 use std::sync::mpsc;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Accuracy, Class, Cost, FleetSecret, KeyId, Limit, Moment, Nanos, Period};
-use tidegate_node::region::{Effects, Outgoing, RegionOptions, Standings};
+use tidegate_node::region::{AskOutcomes, Effects, OutgoingExchange, RegionOptions};
 use tidegate_node::{
-    Answer, Asking, Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Path, Purpose, Request, Subject,
+    Answer, DecideOutcome, DecisionPath, Engine, EngineOptions, GivenLimit, GivenPolicy, PendingDecision,
+    Purpose, Request, Subject,
 };
-use tidegate_origin::{ShardId, Store};
+use tidegate_origin::{OriginStore, ShardId};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -38,16 +39,16 @@ fn decide<'r>(
     engine: &Engine,
     rules: &'r tidegate_node::engine::VersionedRules,
     limit: &GivenLimit<'_>,
-) -> Decided<'r> {
+) -> DecideOutcome<'r> {
     let limits = [*limit];
     let request = Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
     engine.decide(rules, &request, NOW).unwrap()
 }
 
-fn asking(decided: Decided<'_>) -> Box<Asking<'_>> {
+fn asking(decided: DecideOutcome<'_>) -> Box<PendingDecision<'_>> {
     match decided {
-        Decided::Ask(asking) => asking,
-        Decided::Answer(answer) => panic!("nobody is asked: {answer:?}"),
+        DecideOutcome::Ask(asking) => asking,
+        DecideOutcome::Answer(answer) => panic!("nobody is asked: {answer:?}"),
     }
 }
 
@@ -56,41 +57,41 @@ fn route(_: KeyId) -> ShardId {
 }
 
 /// Brings the calls to the store and their answers back; what they cause too.
-fn carry(engine: &Engine, store: &mut Store, effects: Effects) {
+fn carry(engine: &Engine, store: &mut OriginStore, effects: Effects) {
     let sharing = engine.shared().unwrap();
-    let mut calls: Vec<Outgoing> = wake(effects);
+    let mut calls: Vec<OutgoingExchange> = wake(effects);
     while let Some(call) = calls.pop() {
         let answer = store.exchange(&call.exchange, NOW.now);
         calls.extend(wake(sharing.region.replied(&sharing.table, call, Ok(answer), NOW, &route)));
     }
 }
 
-fn wake(effects: Effects) -> Vec<Outgoing> {
-    for (wake, standings) in effects.finished {
-        wake(standings);
+fn wake(effects: Effects) -> Vec<OutgoingExchange> {
+    for (wake, outcomes) in effects.finished {
+        wake(outcomes);
     }
     effects.send
 }
 
 /// What the store says to a request that asks; the request has yet to go on with it.
-fn ask(engine: &Engine, store: &mut Store, asking: &Asking<'_>) -> Standings {
+fn ask(engine: &Engine, store: &mut OriginStore, asking: &PendingDecision<'_>) -> AskOutcomes {
     let sharing = engine.shared().unwrap();
     let (heard, hear) = mpsc::channel();
-    let wake = Box::new(move |standings| heard.send(standings).unwrap());
+    let wake = Box::new(move |outcomes| heard.send(outcomes).unwrap());
     let (_, effects) = sharing.region.ask(&sharing.table, asking.asks(), NOW, &route, wake);
-    let effects = sharing.region.send_asked(&sharing.table, &effects.asked, NOW, &route);
+    let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, NOW, &route);
     carry(engine, store, effects);
     hear.try_recv().unwrap()
 }
 
-fn answer(decided: Decided<'_>) -> Answer<'_> {
+fn answer(decided: DecideOutcome<'_>) -> Answer<'_> {
     decided.answer().expect("an answer")
 }
 
 /// Both were admitted by one grant once, and the limit was exceeded.
 #[test]
 fn a_grant_that_another_request_spent_is_asked_for_again() {
-    let (here, elsewhere, mut store) = (engine(1), engine(2), Store::default());
+    let (here, elsewhere, mut store) = (engine(1), engine(2), OriginStore::default());
     let (rules_here, rules_elsewhere) = (here.rules(), elsewhere.rules());
     let exact = limit(Accuracy::Exact, 2);
 
@@ -98,7 +99,7 @@ fn a_grant_that_another_request_spent_is_asked_for_again() {
     let granted = ask(&here, &mut store, &slow);
     // Before it goes on, another request of this node finds what was granted.
     let fast = answer(decide(&here, &rules_here, &exact));
-    assert!(fast.allowed && fast.path == Path::Local);
+    assert!(fast.allowed && fast.path == DecisionPath::Local);
     // And the last one is granted elsewhere.
     let other = asking(decide(&elsewhere, &rules_elsewhere, &exact));
     let granted_elsewhere = ask(&elsewhere, &mut store, &other);
@@ -113,7 +114,7 @@ fn a_grant_that_another_request_spent_is_asked_for_again() {
 /// As many as waited for one limit passed beside the credit of another once: two nodes admitted two limits.
 #[test]
 fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
-    let (engines, mut store) = ([engine(1), engine(2)], Store::default());
+    let (engines, mut store) = ([engine(1), engine(2)], OriginStore::default());
     let rules = engines.each_ref().map(Engine::rules);
     let names: Vec<String> = (0..200).map(|number| format!("caller {number}")).collect();
     let shared = limit(Accuracy::Bounded, 100);
@@ -129,18 +130,18 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
         let subject = Subject::Limits(&limits);
         let request = Request { tenant: "default", purpose: Purpose::Check, subject };
         match engines[node].decide(&rules[node], &request, NOW).unwrap() {
-            Decided::Ask(asking) => waiting.push((node, asking)),
-            Decided::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
+            DecideOutcome::Ask(asking) => waiting.push((node, asking)),
+            DecideOutcome::Answer(answer) => panic!("an exact limit asks: {answer:?}"),
         }
     }
-    let heard: Vec<Standings> =
+    let heard: Vec<AskOutcomes> =
         waiting.iter().map(|(node, asking)| ask(&engines[*node], &mut store, asking)).collect();
     let mut admitted = 2;
-    for ((node, asking), standings) in waiting.into_iter().zip(heard) {
-        let mut decided = engines[node].resume_or_ask(*asking, &standings, NOW);
-        while let Decided::Ask(again) = decided {
-            let standings = ask(&engines[node], &mut store, &again);
-            decided = engines[node].resume_or_ask(*again, &standings, NOW);
+    for ((node, asking), outcomes) in waiting.into_iter().zip(heard) {
+        let mut decided = engines[node].resume_or_ask(*asking, &outcomes, NOW);
+        while let DecideOutcome::Ask(again) = decided {
+            let outcomes = ask(&engines[node], &mut store, &again);
+            decided = engines[node].resume_or_ask(*again, &outcomes, NOW);
         }
         admitted += u32::from(answer(decided).allowed);
     }
@@ -151,21 +152,21 @@ fn credit_that_was_spent_while_a_request_waited_is_asked_for() {
 #[test]
 fn a_grant_that_another_request_spent_leaves_an_unverified_one() {
     for (class, is_allowed) in [(Class::Paid, true), (Class::Abuse, false)] {
-        let (engine, mut store) = (engine(1), Store::default());
+        let (engine, mut store) = (engine(1), OriginStore::default());
         let rules = engine.rules();
         let exact = GivenLimit { class, ..limit(Accuracy::Exact, 10) };
         let slow = asking(decide(&engine, &rules, &exact));
         let granted = ask(&engine, &mut store, &slow);
         assert!(answer(decide(&engine, &rules, &exact)).allowed);
         let last = engine.resume(*slow, &granted, NOW);
-        assert_eq!((last.allowed, last.path), (is_allowed, Path::Unverified), "{class:?}");
+        assert_eq!((last.allowed, last.path), (is_allowed, DecisionPath::Unverified), "{class:?}");
     }
 }
 
 /// What a call carries whose answer nobody will hear is published anew.
 #[test]
 fn abandoned_calls_are_made_up_for() {
-    let (engine, mut store) = (engine(1), Store::default());
+    let (engine, mut store) = (engine(1), OriginStore::default());
     let rules = engine.rules();
     let sharing = engine.shared().unwrap();
     let bounded = limit(Accuracy::Bounded, 1000);
@@ -177,14 +178,14 @@ fn abandoned_calls_are_made_up_for() {
     assert!(answer(decide(&engine, &rules, &bounded)).allowed);
     assert_eq!(flush().send.len(), 1, "on its way, and lost");
     assert!(answer(decide(&engine, &rules, &bounded)).allowed);
-    assert!(flush().send.is_empty() && !sharing.region.is_settled(), "one call at a time");
+    assert!(flush().send.is_empty() && !sharing.region.is_idle(), "one call at a time");
 
     sharing.region.abandon_calls();
     let again = flush();
     let published = again.send.first().map(|call| call.exchange.syncs.len());
     assert_eq!(published, Some(1));
     carry(&engine, &mut store, again);
-    assert!(sharing.region.is_settled());
+    assert!(sharing.region.is_idle());
     let state = sharing.table.state(first_key(&engine)).unwrap();
     assert_eq!(state.unsynced(), 0);
 }
@@ -192,7 +193,7 @@ fn abandoned_calls_are_made_up_for() {
 /// A key that is on its way to the old store is told to the new one when it has come back.
 #[test]
 fn a_changed_origin_hears_of_keys_in_flight() {
-    let (engine, mut old, mut new) = (engine(1), Store::default(), Store::default());
+    let (engine, mut old, mut new) = (engine(1), OriginStore::default(), OriginStore::default());
     let rules = engine.rules();
     let sharing = engine.shared().unwrap();
     let bounded = limit(Accuracy::Bounded, 1000);
@@ -208,7 +209,7 @@ fn a_changed_origin_hears_of_keys_in_flight() {
     carry(&engine, &mut old, on_its_way);
     carry(&engine, &mut new, flush());
     assert_eq!((old.len(), new.len()), (1, 1));
-    assert!(sharing.region.is_settled());
+    assert!(sharing.region.is_idle());
 }
 
 fn first_key(engine: &Engine) -> KeyId {

@@ -2,9 +2,9 @@
 
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Cost, FleetSecret, Moment, Nanos};
-use tidegate_node::region::{RegionOptions, Standing};
+use tidegate_node::region::{AskOutcome, RegionOptions};
 use tidegate_node::top::TopCaller;
-use tidegate_node::{Decided, Engine, EngineOptions, Purpose, Request, Subject};
+use tidegate_node::{DecideOutcome, Engine, EngineOptions, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, RuleSet, Source};
 
 const BEGIN: Nanos = Nanos::from_secs(1_800_000_000);
@@ -116,10 +116,10 @@ fn who_is_denied_by_the_region_is_among_the_denied() {
         let (namespace, attributes) = ("logins", Attributes(&attributes));
         let subject = Subject::Rules { namespace, attributes, cost: Cost::ONE };
         let request = Request { tenant: "default", purpose: Purpose::Check, subject };
-        let Decided::Ask(asking) = engine.decide(&rules, &request, moment).unwrap() else {
+        let DecideOutcome::Ask(asking) = engine.decide(&rules, &request, moment).unwrap() else {
             panic!("a cold key asks");
         };
-        let refused = Standing::Refused { retry_after: Some(Nanos::from_secs(1)), window: None };
+        let refused = AskOutcome::Refused { retry_after: Some(Nanos::from_secs(1)), window: None };
         assert!(!engine.resume(*asking, &[refused], moment).allowed);
     }
     let report = engine.top().report(None, BEGIN.plus(Nanos::from_secs(1)));

@@ -23,7 +23,7 @@ fn a_change_is_noticed_once_and_a_bad_set_is_reported_once() {
     let file = folder("file").join("rules.yaml");
     std::fs::write(&file, rules(1)).unwrap();
     let mut watch = RulesWatch::new(file.clone(), &read_sources(&file).unwrap());
-    let mut look = || (watch.look(&SECRET), watch.look(&SECRET));
+    let mut look = || (watch.poll(&SECRET), watch.poll(&SECRET));
     assert!(matches!(look(), (None, None)));
     // The same length, and within the same tick of the file system's clock.
     std::fs::write(&file, rules(2)).unwrap();
@@ -51,9 +51,9 @@ fn a_swapped_link_is_followed() {
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink(&old, &link).unwrap();
     let mut watch = RulesWatch::new(link.clone(), &read_sources(&link).unwrap());
-    assert!((0..3).all(|_| watch.look(&SECRET).is_none()));
+    assert!((0..3).all(|_| watch.poll(&SECRET).is_none()));
     std::fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink(&new, &link).unwrap();
-    assert!(watch.look(&SECRET).is_none());
-    assert!(watch.look(&SECRET).is_some_and(|read| read.is_ok()));
+    assert!(watch.poll(&SECRET).is_none());
+    assert!(watch.poll(&SECRET).is_some_and(|read| read.is_ok()));
 }

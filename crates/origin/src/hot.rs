@@ -20,7 +20,7 @@ pub struct HotKey {
 pub struct HotReport {
     pub node: NodeId,
     /// The stamp of the news that it goes by; 0 when it heard none.
-    pub heard: u64,
+    pub applied: u64,
     pub keys: Vec<HotKey>,
 }
 
@@ -32,8 +32,9 @@ pub struct HotNews {
     pub keys: Vec<HotKey>,
 }
 
+/// The reply to a report of hot keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HotHeard {
+pub struct HotKeysReply {
     /// The origin's own present.
     pub now: Nanos,
     /// Later than what the node goes by; `None` when there is nothing new.

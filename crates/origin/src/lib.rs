@@ -18,17 +18,19 @@ mod world;
 pub use crate::redis::fuzz;
 pub use crate::redis::{Connection, RedisOptions, RedisOrigin, RedisUrl, UrlError, client_config};
 pub use breaker::{Breaker, BreakerState};
-pub use hot::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport};
+pub use hot::{HOT_KEYS_MAX, HotKey, HotKeysReply, HotNews, HotReport};
 pub use memory::MemoryOrigin;
 pub use owners::{CrowdedCell, FoldStep, FoldedOwners, RememberedNodes};
 pub use quota::{
-    Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+    OfferedDemand, QUOTA_KEYS_MAX, QuotaNews, QuotaReply, QuotaReport, QuotaReports, Share, SliceReport,
     quota_keys_max,
 };
-pub use store::{CellCondition, Store};
-pub use world::{CellTotal, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
+pub use store::{CellCondition, OriginStore};
+pub use world::{
+    CellTotal, LeaderCandidate, LeaderRequest, LeaderStatus, OriginId, PublishRequest, WorldCell,
+};
 
-use record::{Pulse, Pulsed, RecordReading};
+use record::{Pulse, PulseReply, RecordReading};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +65,7 @@ pub enum Grant {
 
 /// A shard's answer: for each sync, in order, its reply or what is wrong with that key alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Exchanged {
+pub struct ExchangeReply {
     /// The origin's own present.
     pub now: Nanos,
     pub replies: Vec<Result<KeyReply, KeyError>>,
@@ -129,7 +131,7 @@ pub struct Heartbeat {
     /// The node is stopping: forget it at once.
     pub leaves: bool,
     /// The version of the world's regions that the node goes by; 0 when it knows of none.
-    pub heard: u64,
+    pub applied: u64,
     /// How the store answered this node before.
     pub acceptance: Acceptance,
 }
@@ -177,7 +179,7 @@ impl Acceptance {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Alive {
+pub struct HeartbeatReply {
     /// Live nodes of the region, this one included.
     pub nodes: u32,
     /// The origin's own present.
@@ -200,7 +202,7 @@ pub struct Reset {
 pub struct DoneReset {
     pub reset: Reset,
     /// The number of the control plane's order, where it was one.
-    pub order: Option<u64>,
+    pub reset_id: Option<u64>,
     pub expires: Nanos,
 }
 
@@ -249,8 +251,8 @@ pub struct ResetLog {
     pub resets: Vec<Reset>,
 }
 
-/// An answer that is on its way.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
+/// A pending reply of the origin.
+pub type OriginFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OriginError>> + Send + 'a>>;
 
 pub trait Origin: Debug + Send + Sync + 'static {
     /// The shard that keeps `key` now.
@@ -263,16 +265,16 @@ pub trait Origin: Debug + Send + Sync + 'static {
     fn shards(&self) -> Vec<ShardId>;
 
     /// Sends keys' syncs to their shard and waits for the answer, at most 50 ms.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged>;
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply>;
 
     /// Tells one shard that this node lives, and returns which data the shard holds.
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed>;
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply>;
 
     /// Returns the nodes that sent a pulse to a shard lately: their components aren't folded.
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes>;
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes>;
 
     /// Folds some of the owners of a cell. What they counted stays counted.
-    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners>;
+    fn fold_owners<'a>(&'a self, shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners>;
 
     /// Whether the store has a clock of its own, which the nodes of the region follow.
     fn keeps_time(&self) -> bool {
@@ -286,73 +288,77 @@ pub trait Origin: Debug + Send + Sync + 'static {
     }
 
     /// Says that this node lives, and asks who else does.
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive>;
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply>;
 
     /// Returns the fleet's secret as the store holds it. Stores `ours` first if it holds none and no node uses another:
     /// whoever comes first wins, and everybody else reads the winner's.
-    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> OriginFuture<'_, StoredSecret> {
         // A store that ends with the process keeps nothing.
         Box::pin(async move { Ok(StoredSecret { secret: ours, marker: None }) })
     }
 
     /// Starts a key afresh for every node: raises its epoch, and says which it is now.
     /// Above `known`, too, which the node has heard of and a store may have forgotten.
-    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> Reply<'_, u16> {
-        self.reset_by_order(shard, key, known, expiry, None)
+    fn reset(&self, shard: ShardId, key: KeyId, known: u16, expiry: Expiry) -> OriginFuture<'_, u16> {
+        self.reset_once(shard, key, known, expiry, None)
     }
 
-    /// The same, and if there is an `order`, once for each, however many nodes ask: orders are numbered, and one
-    /// that isn't above the last that was carried out here changes nothing.
-    fn reset_by_order(
+    /// Resets a key like [`Origin::reset`]. With a `reset_id`, once for each id, however many nodes ask: ids are
+    /// numbers, and one that isn't above the last that was carried out here changes nothing.
+    fn reset_once(
         &self,
         shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
-    ) -> Reply<'_, u16>;
+        reset_id: Option<u64>,
+    ) -> OriginFuture<'_, u16>;
 
-    /// Raises a key's epoch and its last order to what a node remembers of them.
-    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()>;
+    /// Raises a key's epoch and its last reset id to those that a node remembers.
+    fn restore_reset(&self, shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()>;
 
     /// Adds resets to the region's log, and returns those that the node doesn't know of. A node that denies a key by itself
     /// never syncs it, and would learn of its reset by nothing else.
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog>;
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog>;
 
-    /// Says what was asked for here of keys that are shared by quotas, and hears which slices the region holds.
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard>;
+    /// Reports this node's demand for keys that quotas share. Returns the slices that the region holds.
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply>;
 
-    /// What every node said last, those that said nothing for longer than `silent_for` left out and forgotten.
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered>;
+    /// Returns the last report of every node. Nodes that sent none for `silent_for` are left out and dropped.
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports>;
 
-    /// Tells all nodes which slices the region holds, unless they were told something later already.
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()>;
+    /// Publishes the region's slices to all nodes, unless later ones were published already.
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()>;
 
-    /// Says which keys come often to this node, and hears which are hot in the region.
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard>;
+    /// Reports the keys that come often to this node. Returns those that are hot in the region.
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply>;
 
     /// What every node said last of keys that come often, as with quotas.
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>>;
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>>;
 
     /// Tells all nodes which keys are hot, unless they were told something later already.
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()>;
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()>;
 
-    /// Takes, keeps or gives up the work for the region in the world tier, and says which origin this is.
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading>;
+    /// Takes, renews or gives up the leadership of the region's world worker. Returns the origin's id too.
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus>;
 
-    /// Names cells that the world tier should hear of. Says how many weren't taken because the mailbox is full.
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64>;
+    /// Enqueues publish requests. Returns how many were rejected because the queue is full.
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64>;
 
-    /// Takes the oldest letters, `most` at most.
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>>;
+    /// Dequeues the oldest publish requests, at most `most`.
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>>;
 
     /// The region's count of each cell, in order.
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>>;
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>>;
 
     /// Tells cells of the world, whether anybody counts in them or not. `now` is the node's present. For each, in order, what its nodes take for
     /// published from now on: more than they were told just now, if somebody else told them more.
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>>;
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>>;
 
-    /// Tells all nodes, with their next heartbeats, how the world stands.
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()>;
+    /// Publishes the world's view to all nodes, with their next heartbeats.
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()>;
 }

@@ -2,7 +2,7 @@
 //!
 //! A cell or a bucket that has many more owners than there are nodes is *crowded*. A node folds it in steps: the components
 //! of owners that the cell's shard no longer remembers become one. A node is remembered for
-//! [`crate::record::PULSES_KEPT`] after its last pulse, so one that was stopped, or cut off for that long, is folded.
+//! [`crate::record::PULSE_RETENTION`] after its last pulse, so one that was stopped, or cut off for that long, is folded.
 //! Folding can be undone, so nothing depends on whether such a node is really gone: when it publishes again, the store takes
 //! its component out of the folded ones, by what the node says was confirmed to it.
 

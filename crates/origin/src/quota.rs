@@ -24,7 +24,7 @@ pub fn quota_keys_max(nodes: u32) -> usize {
 
 /// What was asked for of one key on one node, admitted or not.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Offered {
+pub struct OfferedDemand {
     pub key: KeyId,
     /// The whole limit, as the node's rules have it.
     pub spec: Spec,
@@ -40,13 +40,14 @@ pub struct QuotaReport {
     pub applied: u64,
     /// The membership that limits are divided by on this node; 0 when it heard of none.
     pub version: u64,
-    pub offered: Vec<Offered>,
+    pub offered: Vec<OfferedDemand>,
     /// The node is stopping: forget it at once.
     pub leaves: bool,
 }
 
+/// The reply to a report of demand.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct QuotaHeard {
+pub struct QuotaReply {
     /// The origin's own present.
     pub now: Nanos,
     /// Later than what the node goes by; `None` when there is nothing new.
@@ -67,8 +68,9 @@ pub struct Share {
     pub is_active: bool,
 }
 
+/// The lease of one slice, as nodes receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ToldSlice {
+pub struct SliceReport {
     pub key: KeyId,
     /// By the origin's clock.
     pub lease: Lease,
@@ -80,16 +82,16 @@ pub struct QuotaNews {
     /// When it was read, in microseconds of the world store's time: what is later is newer.
     pub stamp: u64,
     pub share: Share,
-    pub slices: Vec<ToldSlice>,
+    pub slices: Vec<SliceReport>,
 }
 
 /// What the nodes of a region said.
 #[derive(Clone, PartialEq, Debug)]
-pub struct QuotaGathered {
+pub struct QuotaReports {
     /// The origin's own present.
     pub now: Nanos,
     /// When the origin last noticed that it has forgotten something, by its own clock; 0 when it never did. Who
     /// reported before may be missing, and may act by what it heard for a lease from then on.
-    pub forgot_at: Nanos,
+    pub lost_data_at: Nanos,
     pub reports: Vec<QuotaReport>,
 }

@@ -15,7 +15,7 @@ pub const RECOVERY_MIN: Nanos = Nanos::from_millis(1_900);
 /// A shard waits no longer than this for its nodes.
 pub const RECOVERY_MAX: Nanos = Nanos::from_secs(30);
 /// A shard remembers the pulses of a node for so long. A node whose last one is older doesn't miss them.
-pub const PULSES_KEPT: Nanos = Nanos::from_secs(3_600);
+pub const PULSE_RETENTION: Nanos = Nanos::from_secs(3_600);
 
 /// The life of a shard's data, from one loss to the next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -29,7 +29,7 @@ pub struct Pulse {
     pub next: Incarnation,
     /// The number of this pulse, of this node on this shard. Numbers only grow.
     pub number: u64,
-    /// The highest number that the shard has acknowledged; 0 when it never did within [`PULSES_KEPT`].
+    /// The highest number that the shard has acknowledged; 0 when it never did within [`PULSE_RETENTION`].
     pub acked: u64,
     /// The incarnation that the shard named last.
     pub known: Option<Incarnation>,
@@ -46,7 +46,7 @@ pub struct Pulse {
 
 /// A shard's answer to a pulse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pulsed {
+pub struct PulseReply {
     pub record: ShardRecord,
     /// This pulse ended the recovery because its time was over: so many live nodes hadn't confirmed theirs.
     pub unconfirmed: u32,

@@ -1,7 +1,7 @@
 //! The region tier on Redis: standalone, behind sentinels, or a cluster.
 //!
 //! One connection per server, kept in the background by tasks on the runtime that owns the origin (and one more
-//! for each other thread that calls, `lanes.rs`); calls only find it there or fail. So an unreachable server costs its own calls a deadline at most and the others
+//! for each other thread that calls, `thread_connections.rs`); calls only find it there or fail. So an unreachable server costs its own calls a deadline at most and the others
 //! nothing, and an origin whose servers can't be reached at all still starts. Nothing here retries, believes
 //! a server's numbers, or waits past the deadline.
 
@@ -10,14 +10,13 @@ mod backoff;
 mod call;
 mod cluster;
 mod connection;
+mod connection_task;
 mod deadline;
 mod dial;
 mod discover;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod join;
-mod keeper;
-mod lanes;
 mod link;
 mod map;
 mod options;
@@ -26,6 +25,7 @@ mod script;
 mod sentinel;
 mod servers;
 mod shard;
+mod thread_connections;
 mod tls;
 mod url;
 mod wire;
@@ -34,32 +34,33 @@ pub use options::RedisOptions;
 pub use tls::client_config;
 pub use url::{RedisUrl, UrlError};
 
-use crate::record::{Pulse, Pulsed, RecordReading};
+use crate::record::{Pulse, PulseReply, RecordReading};
 use crate::{
-    Alive, CellTotal, DoneReset, Exchange, Exchanged, Expiry, Heartbeat, KeyError, Lead, Leading, Letter,
-    Origin, OriginError, Reply, ResetLog, ResetNews, ShardId, WorldCell,
+    CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, Heartbeat, HeartbeatReply, KeyError,
+    LeaderCandidate, LeaderStatus, Origin, OriginError, OriginFuture, PublishRequest, ResetLog, ResetNews,
+    ShardId, WorldCell,
 };
 use crate::{FoldStep, FoldedOwners, RememberedNodes};
-use crate::{HotHeard, HotNews, HotReport, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{HotKeysReply, HotNews, HotReport, QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use call::Script;
 use deadline::Deadline;
 use dial::{Dialer, Purpose};
 use map::SlotMap;
 use record_slots::RecordSlots;
 use script::{
-    FOLD_SCRIPT, HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, MEMBERS_SCRIPT, PULSE_SCRIPT, PUT_SCRIPT,
-    RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall, TAKE_SCRIPT, TELL_SCRIPT,
-    TOTALS_SCRIPT, slot_of,
+    FOLD_SCRIPT, HEARTBEAT_SCRIPT, IMPORT_SCRIPT, LEAD_SCRIPT, MEMBERS_SCRIPT, PUBLISH_VIEW_SCRIPT,
+    PULSE_SCRIPT, PUT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SECRET_SCRIPT, SYNC_SCRIPT, ScriptCall,
+    TAKE_SCRIPT, TOTALS_SCRIPT, slot_of,
 };
-use script::{QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT, QUOTA_TELL_SCRIPT};
+use script::{PUBLISH_QUOTAS_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_REPORT_SCRIPT};
 use servers::Servers;
-use shard::Standing;
+use shard::ConnectionStatus;
 use std::fmt;
 use std::sync::Arc;
 use tidegate_core::{CellId, FleetSecret, KeyId, Nanos, StoredSecret, WorldView};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use url::Place;
+use url::Topology;
 use wire::Value;
 
 /// The region's counts in Redis. Dropping it ends its tasks and closes its connections.
@@ -118,16 +119,16 @@ impl RedisOrigin {
     /// may be awaited on another one, as long as that is tokio's and has timers.
     pub fn new(url: RedisUrl, options: RedisOptions, runtime: &Handle) -> Self {
         let (stop, stopped) = watch::channel(());
-        let (purpose, map) = match &url.place {
-            Place::Standalone(_) => (Purpose::Scripts, SlotMap::without_slots()),
-            Place::Cluster(_) => (Purpose::Scripts, SlotMap::with_slots()),
-            Place::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
+        let (purpose, map) = match &url.topology {
+            Topology::Standalone(_) => (Purpose::Scripts, SlotMap::without_slots()),
+            Topology::Cluster(_) => (Purpose::Scripts, SlotMap::with_slots()),
+            Topology::Sentinel { .. } => (Purpose::Master, SlotMap::without_slots()),
         };
         let has_slots = map.has_slots();
         let servers = Servers::new(Dialer::new(&url, options), purpose, map, runtime.clone(), stopped);
         let servers = Arc::new(servers);
-        match &url.place {
-            Place::Standalone(address) => servers.adopt_one(address),
+        match &url.topology {
+            Topology::Standalone(address) => servers.adopt_one(address),
             place => drop(runtime.spawn(discover::discover(servers.clone(), place.clone()))),
         }
         let [sync, heartbeat, pulse, reset, resets] =
@@ -135,10 +136,10 @@ impl RedisOrigin {
         let secret = Script::new(SECRET_SCRIPT);
         let [members, fold] = [MEMBERS_SCRIPT, FOLD_SCRIPT].map(Script::new);
         let [report, gather, tell] =
-            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, QUOTA_TELL_SCRIPT].map(Script::new);
+            [QUOTA_REPORT_SCRIPT, QUOTA_GATHER_SCRIPT, PUBLISH_QUOTAS_SCRIPT].map(Script::new);
         let quotas = QuotaScripts { report, gather, tell };
         let [lead, put, take] = [LEAD_SCRIPT, PUT_SCRIPT, TAKE_SCRIPT].map(Script::new);
-        let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, TELL_SCRIPT].map(Script::new);
+        let [totals, import, tell] = [TOTALS_SCRIPT, IMPORT_SCRIPT, PUBLISH_VIEW_SCRIPT].map(Script::new);
         let world = WorldScripts { lead, put, take, totals, import, tell };
         RedisOrigin {
             url,
@@ -165,10 +166,10 @@ impl RedisOrigin {
         let shards = map.shards().iter().map(|shard| Connection {
             shard: shard.id,
             server: shard.address.to_string(),
-            problem: match &*shard.standing() {
-                Standing::Up(_) => None,
-                Standing::New => Some("connecting for the first time".to_owned()),
-                Standing::Down { cause } => Some(cause.clone()),
+            problem: match &*shard.status() {
+                ConnectionStatus::Up(_) => None,
+                ConnectionStatus::New => Some("connecting for the first time".to_owned()),
+                ConnectionStatus::Down { cause } => Some(cause.clone()),
             },
             reconnects: shard.reconnects(),
         });
@@ -244,7 +245,7 @@ impl Origin for RedisOrigin {
     }
 
     /// Every call goes to whoever owns its slot by now: `shard` owned it when the node looked.
-    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> Reply<'a, Exchanged> {
+    fn exchange<'a>(&'a self, shard: ShardId, exchange: &'a Exchange) -> OriginFuture<'a, ExchangeReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let mut calls = script::calls(exchange, self.has_slots);
@@ -258,7 +259,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn pulse(&self, shard: ShardId, pulse: Pulse) -> Reply<'_, Pulsed> {
+    fn pulse(&self, shard: ShardId, pulse: Pulse) -> OriginFuture<'_, PulseReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let found = self.record_slots.of(shard, &self.servers.map());
@@ -270,12 +271,12 @@ impl Origin for RedisOrigin {
                 if is_moved { Pulse { acked: 0, adopts: pulse.known.is_some(), ..pulse } } else { pulse };
             let answer = self.run_one(&self.pulse, script::pulse_call(&pulse, slot), deadline).await?;
             let pulsed = script::pulse_reply(answer)?;
-            self.record_slots.settle(shard, slot);
+            self.record_slots.set_slot(shard, slot);
             Ok(pulsed)
         })
     }
 
-    fn remembered_nodes(&self, shard: ShardId) -> Reply<'_, RememberedNodes> {
+    fn remembered_nodes(&self, shard: ShardId) -> OriginFuture<'_, RememberedNodes> {
         let deadline = self.deadline();
         Box::pin(async move {
             let Some((slot, _)) = self.record_slots.of(shard, &self.servers.map()) else {
@@ -286,7 +287,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> Reply<'a, FoldedOwners> {
+    fn fold_owners<'a>(&'a self, _shard: ShardId, step: FoldStep<'a>) -> OriginFuture<'a, FoldedOwners> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::owners::fold_call(&step, self.has_slots);
@@ -298,7 +299,7 @@ impl Origin for RedisOrigin {
         self.servers.map().by_id(shard).map_or(0, |shard| shard.connects())
     }
 
-    fn beat(&self, heartbeat: Heartbeat) -> Reply<'_, Alive> {
+    fn beat(&self, heartbeat: Heartbeat) -> OriginFuture<'_, HeartbeatReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::heartbeat_call(&heartbeat);
@@ -307,7 +308,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn fleet_secret(&self, ours: Option<FleetSecret>) -> Reply<'_, StoredSecret> {
+    fn fleet_secret(&self, ours: Option<FleetSecret>) -> OriginFuture<'_, StoredSecret> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.secret, script::secret_call(ours.as_ref()), deadline).await?;
@@ -315,23 +316,23 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn reset_by_order(
+    fn reset_once(
         &self,
         _shard: ShardId,
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
-    ) -> Reply<'_, u16> {
+        reset_id: Option<u64>,
+    ) -> OriginFuture<'_, u16> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::reset_call(key, known, expiry, order);
+            let call = script::reset_call(key, known, expiry, reset_id);
             let answer = self.run_one(&self.reset, call, deadline).await?;
             script::reset_reply(answer)
         })
     }
 
-    fn restore_reset(&self, _shard: ShardId, done: DoneReset, now: Nanos) -> Reply<'_, ()> {
+    fn restore_reset(&self, _shard: ShardId, done: DoneReset, now: Nanos) -> OriginFuture<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.reset, script::restore_call(&done, now), deadline).await?;
@@ -339,7 +340,7 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn share_resets(&self, news: ResetNews) -> Reply<'_, ResetLog> {
+    fn share_resets(&self, news: ResetNews) -> OriginFuture<'_, ResetLog> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.resets, script::resets_call(&news), deadline).await?;
@@ -347,15 +348,15 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> Reply<'a, QuotaHeard> {
+    fn report_quotas<'a>(&'a self, report: &'a QuotaReport) -> OriginFuture<'a, QuotaReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::report_call(report);
-            script::quota::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+            script::quota::read_reply(self.run_one(&self.quotas.report, call, deadline).await?)
         })
     }
 
-    fn gather_quotas(&self, silent_for: Nanos) -> Reply<'_, QuotaGathered> {
+    fn gather_quotas(&self, silent_for: Nanos) -> OriginFuture<'_, QuotaReports> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::quota::gather_call(silent_for);
@@ -363,23 +364,23 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_quotas<'a>(&'a self, news: &'a QuotaNews) -> Reply<'a, ()> {
+    fn publish_quotas<'a>(&'a self, news: &'a QuotaNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::quota::tell_call(news);
-            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
+            let call = script::quota::publish_call(news);
+            script::quota::published_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 
-    fn report_hot<'a>(&'a self, report: &'a HotReport) -> Reply<'a, HotHeard> {
+    fn report_hot<'a>(&'a self, report: &'a HotReport) -> OriginFuture<'a, HotKeysReply> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::report_call(report);
-            script::hot::heard_reply(self.run_one(&self.quotas.report, call, deadline).await?)
+            script::hot::read_reply(self.run_one(&self.quotas.report, call, deadline).await?)
         })
     }
 
-    fn gather_hot(&self, silent_for: Nanos) -> Reply<'_, Vec<HotReport>> {
+    fn gather_hot(&self, silent_for: Nanos) -> OriginFuture<'_, Vec<HotReport>> {
         let deadline = self.deadline();
         Box::pin(async move {
             let call = script::hot::gather_call(silent_for);
@@ -387,15 +388,15 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn tell_hot<'a>(&'a self, news: &'a HotNews) -> Reply<'a, ()> {
+    fn publish_hot_keys<'a>(&'a self, news: &'a HotNews) -> OriginFuture<'a, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let call = script::hot::tell_call(news);
-            script::quota::told_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
+            let call = script::hot::publish_call(news);
+            script::quota::published_reply(self.run_one(&self.quotas.tell, call, deadline).await?)
         })
     }
 
-    fn lead(&self, lead: Lead) -> Reply<'_, Leading> {
+    fn lead(&self, lead: LeaderCandidate) -> OriginFuture<'_, LeaderStatus> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.lead, script::lead_call(&lead), deadline).await?;
@@ -403,15 +404,15 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn put_mail<'a>(&'a self, letters: &'a [Letter]) -> Reply<'a, u64> {
+    fn enqueue_publish_requests<'a>(&'a self, requests: &'a [PublishRequest]) -> OriginFuture<'a, u64> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.world.put, script::put_call(letters), deadline).await?;
+            let answer = self.run_one(&self.world.put, script::enqueue_call(requests), deadline).await?;
             script::put_reply(answer)
         })
     }
 
-    fn take_mail(&self, most: u16) -> Reply<'_, Vec<Letter>> {
+    fn dequeue_publish_requests(&self, most: u16) -> OriginFuture<'_, Vec<PublishRequest>> {
         let deadline = self.deadline();
         Box::pin(async move {
             let answer = self.run_one(&self.world.take, script::take_call(most), deadline).await?;
@@ -419,21 +420,25 @@ impl Origin for RedisOrigin {
         })
     }
 
-    fn totals<'a>(&'a self, cells: &'a [CellId]) -> Reply<'a, Vec<Result<CellTotal, KeyError>>> {
+    fn totals<'a>(&'a self, cells: &'a [CellId]) -> OriginFuture<'a, Vec<Result<CellTotal, KeyError>>> {
         let calls = script::totals_calls(cells, self.has_slots);
         Box::pin(self.run_cells(&self.world.totals, (calls, cells.len()), script::cell_total))
     }
 
-    fn import<'a>(&'a self, cells: &'a [WorldCell], now: Nanos) -> Reply<'a, Vec<Result<u64, KeyError>>> {
+    fn import<'a>(
+        &'a self,
+        cells: &'a [WorldCell],
+        now: Nanos,
+    ) -> OriginFuture<'a, Vec<Result<u64, KeyError>>> {
         let calls = script::import_calls(cells, now, self.has_slots);
         Box::pin(self.run_cells(&self.world.import, (calls, cells.len()), script::cell_taken))
     }
 
-    fn tell_world(&self, view: WorldView) -> Reply<'_, ()> {
+    fn publish_world_view(&self, view: WorldView) -> OriginFuture<'_, ()> {
         let deadline = self.deadline();
         Box::pin(async move {
-            let answer = self.run_one(&self.world.tell, script::tell_call(&view), deadline).await?;
-            script::tell_reply(answer)
+            let answer = self.run_one(&self.world.tell, script::publish_view_call(&view), deadline).await?;
+            script::published_view_reply(answer)
         })
     }
 }
@@ -443,7 +448,7 @@ fn assemble(
     exchange: &Exchange,
     calls: &[ScriptCall],
     answers: Vec<Result<Value, OriginError>>,
-) -> Result<Exchanged, OriginError> {
+) -> Result<ExchangeReply, OriginError> {
     let mut now = None;
     let mut failure = None;
     let mut record = if exchange.reads_record { RecordReading::Missing } else { RecordReading::NotRead };
@@ -470,10 +475,10 @@ fn assemble(
         }
     }
     match (now, failure) {
-        (Some(now), _) => Ok(Exchanged { now, replies, record }),
+        (Some(now), _) => Ok(ExchangeReply { now, replies, record }),
         // Nothing was asked, or the server answers and is in the middle of a move.
         (None, None | Some(OriginError::Moving { .. })) => {
-            Ok(Exchanged { now: exchange.now, replies, record })
+            Ok(ExchangeReply { now: exchange.now, replies, record })
         }
         (None, Some(error)) => Err(error),
     }

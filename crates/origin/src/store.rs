@@ -7,26 +7,28 @@
 mod expiring;
 mod fold;
 mod gcra;
+mod grant_request;
+mod holds;
 mod hot;
 mod inspect;
 mod loss;
 mod nodes;
 mod quotas;
 mod record;
-mod reservations;
 pub(crate) mod resolution;
-mod wants;
 mod window;
 mod world;
 
 use crate::record::RecordReading;
 use crate::{
-    Alive, DoneReset, Exchange, Exchanged, Expiry, Grant, Heartbeat, OriginError, Reset, ResetLog, ResetNews,
+    DoneReset, Exchange, ExchangeReply, Expiry, Grant, Heartbeat, HeartbeatReply, OriginError, Reset,
+    ResetLog, ResetNews,
 };
-use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use expiring::Expiring;
 use gcra::GcraState;
-use hot::Hot;
+use grant_request::Allotment;
+use hot::HotKeyTable;
 pub use inspect::CellCondition;
 use nodes::Nodes;
 pub(crate) use nodes::REFUSED_BEFORE;
@@ -35,29 +37,28 @@ use record::Record;
 use resolution::{from_micros, micros_floor};
 use std::borrow::Cow;
 use tidegate_core::exchange::{CountSync, KeyReply, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
-use wants::Allotted;
 use window::WindowCell;
-use world::Desk;
+use world::CoordinationStore;
 
 /// A node that was away for longer carries an order out once more.
-const ORDER_KEPT_FOR: Nanos = Nanos::from_secs(30 * 86_400);
+const RESET_ID_TTL: Nanos = Nanos::from_secs(30 * 86_400);
 
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub struct OriginStore {
     windows: Expiring<CellId, WindowCell>,
     gcras: Expiring<(KeyId, u16), GcraState>,
     /// Of the keys that were reset.
     epochs: Expiring<KeyId, u16>,
     /// The last order that a key was reset by.
-    orders: Expiring<KeyId, u64>,
+    reset_ids: Expiring<KeyId, u64>,
     nodes: Nodes,
     record: Record,
     quotas: Quotas,
-    hot: Hot,
-    desk: Desk,
+    hot: HotKeyTable,
+    coordination: CoordinationStore,
 }
 
 /// Whose exchange it is, and when.
@@ -71,62 +72,62 @@ struct Occasion {
 }
 
 impl Occasion {
-    /// When something expires by the store's clock that does so then by the node's.
-    fn kept_until(&self, expires: Nanos) -> Nanos {
+    /// Returns when, by the store's clock, something expires that expires then by the node's clock.
+    fn stored_until(&self, expires: Nanos) -> Nanos {
         Expiry { at: expires, now: self.now }.by_store(self.present)
     }
 }
 
-impl Store {
+impl OriginStore {
     /// Publishes, reads and grants for some keys of one node. A key is named at most once.
-    pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> Exchanged {
+    pub fn exchange(&mut self, exchange: &Exchange, now: Nanos) -> ExchangeReply {
         let present = self.wake(now);
         let occasion = Occasion { node: exchange.node, now: exchange.now, present };
         let syncs: Vec<Cow<'_, KeySync>> =
             exchange.syncs.iter().map(|sync| self.in_newest_epoch(sync)).collect();
         let before: Vec<Option<u64>> =
             syncs.iter().map(|sync| self.component_before(sync, exchange.node)).collect();
-        let mut drafts: Vec<Allotted> =
-            syncs.iter().map(|sync| self.publish_and_weigh(sync, occasion)).collect();
-        let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotted)| {
-            !sync.wants.asks.is_empty() && draft.refused.is_some()
+        let mut drafts: Vec<Allotment> =
+            syncs.iter().map(|sync| self.publish_and_evaluate(sync, occasion)).collect();
+        let is_blocked = |(sync, draft): (&Cow<'_, KeySync>, &Allotment)| {
+            !sync.request.asks.is_empty() && draft.refused.is_some()
         };
         if exchange.grant == Grant::Together && syncs.iter().zip(&drafts).any(is_blocked) {
             for (sync, draft) in syncs.iter().zip(&mut drafts) {
-                draft.cancel(&sync.wants);
+                draft.cancel(&sync.request);
             }
         }
         let replies = syncs.iter().zip(drafts).zip(before).map(|((sync, draft), component_before)| {
-            Ok(KeyReply { component_before, ..self.settle(sync, draft, occasion) })
+            Ok(KeyReply { component_before, ..self.complete(sync, draft, occasion) })
         });
         let replies = replies.collect();
         let record = if exchange.reads_record { self.record() } else { RecordReading::NotRead };
-        Exchanged { now: present, replies, record }
+        ExchangeReply { now: present, replies, record }
     }
 
     /// Counts a node as alive, and says how many are.
-    pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<Alive, OriginError> {
+    pub fn beat(&mut self, heartbeat: &Heartbeat, now: Nanos) -> Result<HeartbeatReply, OriginError> {
         let present = self.wake(now);
         let alive = self.nodes.beat(heartbeat, present)?;
-        Ok(Alive { world: self.desk.view(present), ..alive })
+        Ok(HeartbeatReply { world: self.coordination.view(present), ..alive })
     }
 
     /// Moves a key on to its next epoch, in whose cells nothing was counted yet.
     pub fn reset(&mut self, key: KeyId, known: u16, expiry: Expiry, now: Nanos) -> u16 {
         let present = self.wake(now);
         let epoch = self.epoch_of(key).max(known).saturating_add(1);
-        self.keep_epoch(key, epoch, expiry.by_store(present));
+        self.store_epoch(key, epoch, expiry.by_store(present));
         epoch
     }
 
-    /// The same for an order that wasn't carried out yet.
-    pub fn reset_by_order(&mut self, key: KeyId, known: u16, expiry: Expiry, order: u64, now: Nanos) -> u16 {
+    /// Resets a key, unless the reset with this id was carried out already.
+    pub fn reset_once(&mut self, key: KeyId, known: u16, expiry: Expiry, reset_id: u64, now: Nanos) -> u16 {
         let present = self.wake(now);
-        if self.orders.get(&key).is_some_and(|last| order <= *last) {
+        if self.reset_ids.get(&key).is_some_and(|last| reset_id <= *last) {
             return self.epoch_of(key);
         }
-        *self.orders.entry(key) = order;
-        self.orders.set_expiry(key, present.plus(ORDER_KEPT_FOR));
+        *self.reset_ids.entry(key) = reset_id;
+        self.reset_ids.set_expiry(key, present.plus(RESET_ID_TTL));
         self.reset(key, known, expiry, now)
     }
 
@@ -136,12 +137,13 @@ impl Store {
         let Reset { key, epoch } = done.reset;
         if epoch >= self.epoch_of(key) {
             let expiry = Expiry { at: done.expires, now: nodes_now };
-            self.keep_epoch(key, epoch, expiry.by_store(present));
+            self.store_epoch(key, epoch, expiry.by_store(present));
         }
-        if let Some(order) = done.order.filter(|order| self.orders.get(&key).is_none_or(|last| last < order))
+        if let Some(order) =
+            done.reset_id.filter(|order| self.reset_ids.get(&key).is_none_or(|last| last < order))
         {
-            *self.orders.entry(key) = order;
-            self.orders.set_expiry(key, present.plus(ORDER_KEPT_FOR));
+            *self.reset_ids.entry(key) = order;
+            self.reset_ids.set_expiry(key, present.plus(RESET_ID_TTL));
         }
     }
 
@@ -151,25 +153,25 @@ impl Store {
     }
 
     /// Keeps what a node said of quotas, and says what it has to hear.
-    pub fn report_quotas(&mut self, report: &QuotaReport, now: Nanos) -> QuotaHeard {
+    pub fn report_quotas(&mut self, report: &QuotaReport, now: Nanos) -> QuotaReply {
         let present = self.wake(now);
         self.quotas.report(report, present)
     }
 
     /// What every node said of quotas lately.
-    pub fn gather_quotas(&mut self, silent_for: Nanos, now: Nanos) -> QuotaGathered {
+    pub fn gather_quotas(&mut self, silent_for: Nanos, now: Nanos) -> QuotaReports {
         let present = self.wake(now);
         self.quotas.gather(silent_for, present)
     }
 
-    /// Keeps what all nodes are to hear of quotas.
-    pub fn tell_quotas(&mut self, news: &QuotaNews) {
-        self.quotas.tell(news);
+    /// Stores the slices for all nodes.
+    pub fn publish_quotas(&mut self, news: &QuotaNews) {
+        self.quotas.publish(news);
     }
 
     /// Forgets everything, as a server does that lost its memory.
     pub fn clear(&mut self) {
-        *self = Store { record: self.record.lost(), ..Store::default() };
+        *self = OriginStore { record: self.record.lost(), ..OriginStore::default() };
     }
 
     /// The true count of the region in a cell, if there is one.
@@ -178,7 +180,7 @@ impl Store {
     }
 
     /// A GCRA key's arrival time and the start of its busy period, if there is one.
-    pub fn busy(&self, key: KeyId, epoch: u16) -> Option<Busy> {
+    pub fn busy(&self, key: KeyId, epoch: u16) -> Option<BusyPeriod> {
         self.gcras.get(&(key, epoch)).map(|state| state.busy)
     }
 
@@ -197,7 +199,7 @@ impl Store {
         self.windows.expire(present);
         self.gcras.expire(present);
         self.epochs.expire(present);
-        self.orders.expire(present);
+        self.reset_ids.expire(present);
         present
     }
 
@@ -205,9 +207,9 @@ impl Store {
         self.epochs.get(&key).copied().unwrap_or(0)
     }
 
-    fn keep_epoch(&mut self, key: KeyId, epoch: u16, expires: Nanos) {
+    fn store_epoch(&mut self, key: KeyId, epoch: u16, expires: Nanos) {
         *self.epochs.entry(key) = epoch;
-        self.epochs.keep_until(key, expires);
+        self.epochs.store_until(key, expires);
     }
 
     /// A node that missed a reset asks in the new epoch, where it has counted nothing that it knows of.
@@ -242,29 +244,29 @@ impl Store {
 
     /// A peek of a node that is no owner leaves nothing behind.
     fn only_reads(&self, sync: &KeySync, node: NodeId) -> bool {
-        sync.wants.peek && self.registered(sync, node).is_none()
+        sync.request.peek && self.registered(sync, node).is_none()
     }
 
-    fn publish_and_weigh(&mut self, sync: &KeySync, occasion: Occasion) -> Allotted {
+    fn publish_and_evaluate(&mut self, sync: &KeySync, occasion: Occasion) -> Allotment {
         match &sync.counts {
             CountSync::Window(window) => {
                 self.publish_window(sync, window, occasion);
-                self.weigh_window(sync, window, occasion)
+                self.evaluate_window(sync, window, occasion)
             }
             CountSync::Gcra { sync: gcra, burst } => {
                 if !self.only_reads(sync, occasion.node) {
                     self.publish_gcra(sync, gcra, *burst, occasion);
                 } else if self.gcras.get(&(sync.key, sync.epoch)).is_some() {
                     let state = self.gcras.entry((sync.key, sync.epoch));
-                    state.reservations.settle(sync, occasion.present);
+                    state.holds.end_holds(sync, occasion.present);
                 }
-                self.weigh_gcra(sync, gcra.rate, *burst, occasion)
+                self.evaluate_gcra(sync, gcra.rate, *burst, occasion)
             }
         }
     }
 
-    /// Counts what was granted, and says how the key stands now.
-    fn settle(&mut self, sync: &KeySync, allotted: Allotted, occasion: Occasion) -> KeyReply {
+    /// Counts what was granted, and returns the key's counts.
+    fn complete(&mut self, sync: &KeySync, allotted: Allotment, occasion: Occasion) -> KeyReply {
         let (counts, retry_after) = match &sync.counts {
             CountSync::Window(window) => {
                 if !self.only_reads(sync, occasion.node) {

@@ -1,61 +1,63 @@
-//! What a region's nodes and its world worker say to each other through the origin (docs/design.md, "Counts
+//! The messages between a region's nodes and its world worker, by way of the origin (docs/design.md, "Counts
 //! between regions").
 //!
-//! Any node sees that a cell is due and names it in the mailbox; one node, the world worker, carries counts to
-//! the world store and writes back what the other regions have. Everything in it is absolute and merged by max,
-//! so that two workers at once do no harm, and a lost letter is written again by the nodes' next look.
+//! Any node that finds a cell due enqueues a publish request. One node, the world worker, carries counts to the world
+//! store and writes back the counts of the other regions. All counts are absolute and merged by max, so two workers at
+//! once do no harm. A lost publish request is enqueued again by the nodes' next scan.
 
 use std::sync::Arc;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos};
 
-/// "I would do the work for the region in the world tier."
+/// A node that offers to be the region's world worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lead {
+pub struct LeaderCandidate {
     pub node: NodeId,
-    pub wish: LeadWish,
-    /// Which origin this is, as far as the node knows: an origin that has forgotten it takes this. A node that
-    /// has just started lets others speak first, and makes one up when nobody does.
+    pub request: LeaderRequest,
+    /// The origin's id, as far as the node knows: an origin that lost its id takes this. A node that has just started
+    /// waits for the proposals of others, and makes one up if there are none.
     pub proposed: Option<OriginId>,
 }
 
+/// What a node requests of the election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LeadWish {
-    /// For so long from now, if nobody else does.
+pub enum LeaderRequest {
+    /// To lead for so long from now, if nobody else does.
     Lead { lease: Nanos },
-    /// Another one may, at once.
+    /// To stop leading, so that another node may lead at once.
     GiveUp,
 }
 
-/// Which store a region's counts are in. The number stays with the counts; it is the region's name in the world
-/// tier, together with the region's.
+/// Identifies the store that a region's counts are in. The id stays with the counts; together with the region's name,
+/// it identifies the region in the world tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginId {
     pub id: u64,
-    /// Changes whenever the store has forgotten everything: what it was told must be told again.
-    pub life: u64,
+    /// Changes whenever the store lost all its data: everything must be written to it again.
+    pub incarnation: u64,
 }
 
+/// The state of the election, as one node sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leading {
+pub struct LeaderStatus {
     /// This node is the region's world worker.
     pub is_leader: bool,
-    /// `None` when nobody has said yet: then nobody leads.
+    /// `None` when no node has proposed one yet: then nobody leads.
     pub origin: Option<OriginId>,
-    /// The lowest version of the world's regions that a live node goes by; told to the leader only.
-    pub heard_by_all: u64,
+    /// The lowest version of the membership that a live node applies; for the leader only.
+    pub applied_by_all: u64,
     /// The origin's own present.
     pub now: Nanos,
 }
 
-/// A cell that the world tier should hear of.
+/// A request to publish one cell to the other regions.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Letter {
+pub struct PublishRequest {
     pub cell: CellId,
     pub limit: u64,
     /// When nobody needs the cell any more.
     pub expires: Nanos,
-    /// Whose limit it is, for people: carried as it is.
+    /// The limit's name, to be shown: carried as it is.
     pub name: Arc<str>,
 }
 
@@ -66,7 +68,7 @@ pub struct CellTotal {
     pub published: u64,
 }
 
-/// What the world tier says of a cell.
+/// The counts of a cell that the world tier has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorldCell {
     pub cell: CellId,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tidegate_core::identity::Shape;
 use tidegate_core::{Burst, FleetSecret, KeyPrefix, Limit, Nanos, Rate};
 use tidegate_rules::{
-    Attributes, Change, Delta, DocumentName, LookupSeed, Matches, Override, OverrideName, Rule, RuleChange,
-    RuleFiles, RuleOptions, RuleSet, SnapshotWriter,
+    Attributes, Delta, DocumentName, LookupSeed, Matches, Override, OverrideEffect, OverrideName, Rule,
+    RuleChange, RuleFiles, RuleOptions, RuleSet, SnapshotWriter,
 };
 
 const SECRET: FleetSecret = FleetSecret::BUILT_IN;
@@ -69,13 +69,16 @@ fn name(caller: &str) -> OverrideName {
 
 /// Numbers of their own for most, one of a thousand rates for some, an end of its own for one in ten.
 fn applied(number: u64) -> Override {
-    let limited =
-        Override { change: Change::Limit(Limit::new(number).expect("small")), hot: false, until: Nanos::MAX };
+    let limited = Override {
+        change: OverrideEffect::Limit(Limit::new(number).expect("small")),
+        hot: false,
+        until: Nanos::MAX,
+    };
     let rate = Rate::new(1 + number % 1000, Nanos::from_secs(1)).expect("in range");
     match number % 10 {
         0 => Override { until: NOW.plus(Nanos::from_secs(1 + number)), ..limited },
         1..=4 => Override {
-            change: Change::Rate { rate, burst: Burst::new(1 + number % 1000).expect("small") },
+            change: OverrideEffect::Rate { rate, burst: Burst::new(1 + number % 1000).expect("small") },
             ..limited
         },
         _ => limited,
@@ -273,8 +276,8 @@ fn stranger(number: u64) -> [u8; 20] {
 fn look_up(set: &RuleSet, rule: &Rule, caller: &str) -> u64 {
     let attributes = [("user", caller)];
     match set.override_of(rule, Attributes(&attributes), NOW) {
-        Some(Override { change: Change::Limit(limit), .. }) => limit.get(),
-        Some(Override { change: Change::Rate { burst, .. }, .. }) => burst.get(),
+        Some(Override { change: OverrideEffect::Limit(limit), .. }) => limit.get(),
+        Some(Override { change: OverrideEffect::Rate { burst, .. }, .. }) => burst.get(),
         Some(_) => 1,
         None => 0,
     }

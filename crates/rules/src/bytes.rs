@@ -5,7 +5,7 @@
 
 use crate::bounds::{KEY_PARTS_MAX, NAME_CHARS_MAX, VALUE_CHARS_MAX};
 use crate::change::{DocumentName, OverrideName};
-use crate::overrides::{Change, Override};
+use crate::overrides::{Override, OverrideEffect};
 use crate::rule::Mode;
 use std::sync::Arc;
 use tidegate_core::{Burst, Limit, Nanos, Rate};
@@ -13,7 +13,7 @@ use tidegate_core::{Burst, Limit, Nanos, Rate};
 /// What is wrong with some bytes, or with a value that was to become some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Malformed(pub(crate) &'static str);
+pub struct DecodeError(pub(crate) &'static str);
 
 pub(crate) struct Reader<'b> {
     rest: &'b [u8],
@@ -34,67 +34,67 @@ impl<'b> Reader<'b> {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, length: usize) -> Result<&'b [u8], Malformed> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed("it is cut off"))?;
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'b [u8], DecodeError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(DecodeError("it is cut off"))?;
         self.rest = rest;
         Ok(taken)
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed("it is cut off"))?;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(DecodeError("it is cut off"))?;
         self.rest = rest;
         Ok(*taken)
     }
 
     #[inline]
-    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array().map(u8::from_le_bytes)
     }
 
     #[inline]
-    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
         self.array().map(u16::from_le_bytes)
     }
 
     #[inline]
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_le_bytes)
     }
 
     #[inline]
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn u128(&mut self) -> Result<u128, Malformed> {
+    pub(crate) fn u128(&mut self) -> Result<u128, DecodeError> {
         self.array().map(u128::from_le_bytes)
     }
 
     /// A text behind two bytes of length.
     #[inline]
-    pub(crate) fn short_text(&mut self) -> Result<&'b str, Malformed> {
+    pub(crate) fn short_text(&mut self) -> Result<&'b str, DecodeError> {
         let length = self.u16()?;
         utf8(self.take(usize::from(length))?)
     }
 
     /// A text behind four bytes of length.
-    pub(crate) fn long_text(&mut self) -> Result<&'b str, Malformed> {
+    pub(crate) fn long_text(&mut self) -> Result<&'b str, DecodeError> {
         let length = self.u32()?;
-        utf8(self.take(usize::try_from(length).map_err(|_| Malformed("a text is too long"))?)?)
+        utf8(self.take(usize::try_from(length).map_err(|_| DecodeError("a text is too long"))?)?)
     }
 
-    pub(crate) fn name(&mut self) -> Result<&'b str, Malformed> {
+    pub(crate) fn name(&mut self) -> Result<&'b str, DecodeError> {
         let name = self.short_text()?;
         check_name(name)?;
         Ok(name)
     }
 
-    pub(crate) fn document_name(&mut self) -> Result<DocumentName, Malformed> {
+    pub(crate) fn document_name(&mut self) -> Result<DocumentName, DecodeError> {
         Ok(DocumentName { tenant: self.name()?.into(), namespace: self.name()?.into() })
     }
 
-    pub(crate) fn override_name(&mut self) -> Result<OverrideName, Malformed> {
+    pub(crate) fn override_name(&mut self) -> Result<OverrideName, DecodeError> {
         let [tenant, namespace, rule] = [self.name()?, self.name()?, self.name()?].map(Arc::from);
         let parts = self.parts()?.iter().map(Box::from).collect();
         Ok(OverrideName { tenant, namespace, rule, parts })
@@ -102,11 +102,11 @@ impl<'b> Reader<'b> {
 
     /// The parts of a caller's name, checked.
     #[inline]
-    pub(crate) fn parts(&mut self) -> Result<Parts<'b>, Malformed> {
+    pub(crate) fn parts(&mut self) -> Result<Parts<'b>, DecodeError> {
         let before = self.rest;
         let count = usize::from(self.u8()?);
         if count > KEY_PARTS_MAX {
-            return Err(Malformed("a caller has too many parts"));
+            return Err(DecodeError("a caller has too many parts"));
         }
         for _ in 0..count {
             check_part(self.short_text()?)?;
@@ -115,32 +115,32 @@ impl<'b> Reader<'b> {
         Ok(Parts(encoded))
     }
 
-    pub(crate) fn applied(&mut self) -> Result<Override, Malformed> {
+    pub(crate) fn applied(&mut self) -> Result<Override, DecodeError> {
         let tag = self.u8()?;
         let until = Nanos::new(self.u64()?);
-        let out_of_range = |_| Malformed("a number is out of its range");
+        let out_of_range = |_| DecodeError("a number is out of its range");
         let change = match tag & !HOT {
-            KEEP => Change::Keep,
-            UNLIMITED => Change::Unlimited,
-            LIMIT => Change::Limit(Limit::new(self.u64()?).map_err(out_of_range)?),
-            RATE => Change::Rate {
+            KEEP => OverrideEffect::Keep,
+            UNLIMITED => OverrideEffect::Unlimited,
+            LIMIT => OverrideEffect::Limit(Limit::new(self.u64()?).map_err(out_of_range)?),
+            RATE => OverrideEffect::Rate {
                 rate: Rate::from_interval(self.u64()?, self.u64()?).map_err(out_of_range)?,
                 burst: Burst::new(self.u64()?).map_err(out_of_range)?,
             },
-            _ => return Err(Malformed("an override is of no known kind")),
+            _ => return Err(DecodeError("an override is of no known kind")),
         };
         let applied = Override { change, hot: tag & HOT != 0, until };
         check_override(&applied)?;
         Ok(applied)
     }
 
-    pub(crate) fn mode(&mut self) -> Result<Mode, Malformed> {
+    pub(crate) fn mode(&mut self) -> Result<Mode, DecodeError> {
         mode_of(u32::from(self.u8()?))
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed("a text isn't UTF-8"))
+fn utf8(bytes: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(bytes).map_err(|_| DecodeError("a text isn't UTF-8"))
 }
 
 /// The parts of a caller's name as they are written: their number, then each behind its length. Checked before.
@@ -185,12 +185,12 @@ pub(crate) fn mode_number(mode: Mode) -> u8 {
     }
 }
 
-pub(crate) fn mode_of(number: u32) -> Result<Mode, Malformed> {
+pub(crate) fn mode_of(number: u32) -> Result<Mode, DecodeError> {
     match number {
         0 => Ok(Mode::Enforce),
         1 => Ok(Mode::Shadow),
         2 => Ok(Mode::Off),
-        _ => Err(Malformed("a mode is none that is known")),
+        _ => Err(DecodeError("a mode is none that is known")),
     }
 }
 
@@ -224,17 +224,17 @@ pub(crate) fn put_parts(out: &mut Vec<u8>, parts: &[Box<str>]) {
 
 pub(crate) fn put_applied(out: &mut Vec<u8>, applied: &Override) {
     let kind = match applied.change {
-        Change::Keep => KEEP,
-        Change::Unlimited => UNLIMITED,
-        Change::Limit(_) => LIMIT,
-        Change::Rate { .. } => RATE,
+        OverrideEffect::Keep => KEEP,
+        OverrideEffect::Unlimited => UNLIMITED,
+        OverrideEffect::Limit(_) => LIMIT,
+        OverrideEffect::Rate { .. } => RATE,
     };
     out.push(if applied.hot { kind | HOT } else { kind });
     out.extend_from_slice(&applied.until.get().to_le_bytes());
     match applied.change {
-        Change::Keep | Change::Unlimited => {}
-        Change::Limit(limit) => out.extend_from_slice(&limit.get().to_le_bytes()),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep | OverrideEffect::Unlimited => {}
+        OverrideEffect::Limit(limit) => out.extend_from_slice(&limit.get().to_le_bytes()),
+        OverrideEffect::Rate { rate, burst } => {
             for number in [rate.interval_numerator_ns(), rate.interval_denominator(), burst.get()] {
                 out.extend_from_slice(&number.to_le_bytes());
             }
@@ -243,24 +243,24 @@ pub(crate) fn put_applied(out: &mut Vec<u8>, applied: &Override) {
 }
 
 /// Of a tenant, a namespace or a rule: as a rules file may name them.
-pub(crate) fn check_name(name: &str) -> Result<(), Malformed> {
+pub(crate) fn check_name(name: &str) -> Result<(), DecodeError> {
     if name.is_empty() || !fits(name, NAME_CHARS_MAX) {
-        return Err(Malformed("a name isn't 1 to 128 characters without control characters"));
+        return Err(DecodeError("a name isn't 1 to 128 characters without control characters"));
     }
     Ok(())
 }
 
 #[inline]
-pub(crate) fn check_part(part: &str) -> Result<(), Malformed> {
+pub(crate) fn check_part(part: &str) -> Result<(), DecodeError> {
     if !fits(part, VALUE_CHARS_MAX) {
-        return Err(Malformed("a caller's name has more than 512 characters, or control characters"));
+        return Err(DecodeError("a caller's name has more than 512 characters, or control characters"));
     }
     Ok(())
 }
 
-pub(crate) fn check_override(applied: &Override) -> Result<(), Malformed> {
-    if applied.change == Change::Keep && !applied.hot {
-        return Err(Malformed("an override changes nothing"));
+pub(crate) fn check_override(applied: &Override) -> Result<(), DecodeError> {
+    if applied.change == OverrideEffect::Keep && !applied.hot {
+        return Err(DecodeError("an override changes nothing"));
     }
     Ok(())
 }

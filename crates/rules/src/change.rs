@@ -6,7 +6,7 @@
 mod format;
 
 use crate::bounds::KEY_PARTS_MAX;
-use crate::bytes::{Malformed, check_name, check_part};
+use crate::bytes::{DecodeError, check_name, check_part};
 use crate::overrides::Override;
 use crate::rule::Mode;
 use std::fmt;
@@ -33,10 +33,10 @@ impl OverrideName {
     }
 
     /// Whether every text is one that a rules file could have.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), DecodeError> {
         [&self.tenant, &self.namespace, &self.rule].into_iter().try_for_each(|name| check_name(name))?;
         if self.parts.len() > KEY_PARTS_MAX {
-            return Err(Malformed("a caller has too many parts"));
+            return Err(DecodeError("a caller has too many parts"));
         }
         self.parts.iter().try_for_each(|part| check_part(part))
     }
@@ -57,7 +57,7 @@ pub struct DocumentName {
 }
 
 impl DocumentName {
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), DecodeError> {
         check_name(&self.tenant)?;
         check_name(&self.namespace)
     }

@@ -30,9 +30,9 @@ pub(crate) struct ValueSet {
     networks: Vec<Cidr>,
 }
 
-/// Whether a rule is for a request.
+/// Whether a rule applies to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Holds<'s> {
+pub(crate) enum ConditionMatch<'s> {
     Yes,
     No,
     /// What there is matches, but this attribute is absent.
@@ -43,18 +43,18 @@ pub(crate) enum Holds<'s> {
 
 impl Conditions {
     /// An attribute that is there and doesn't match outweighs one that is absent: the rule isn't meant.
-    pub(crate) fn hold(&self, values: Values<'_>) -> Holds<'_> {
-        let mut holds = Holds::Yes;
+    pub(crate) fn hold(&self, values: Values<'_>) -> ConditionMatch<'_> {
+        let mut holds = ConditionMatch::Yes;
         for condition in &self.0 {
             match values.get(&condition.attribute) {
                 Some(Value::Formed(value) | Value::Malformed(value)) if condition.values.contains(value) => {}
-                Some(Value::Formed(_)) => return Holds::No,
-                Some(Value::Malformed(_)) if holds == Holds::Yes => {
-                    holds = Holds::Malformed(&condition.attribute);
+                Some(Value::Formed(_)) => return ConditionMatch::No,
+                Some(Value::Malformed(_)) if holds == ConditionMatch::Yes => {
+                    holds = ConditionMatch::Malformed(&condition.attribute);
                 }
                 Some(Value::Malformed(_)) => {}
-                None if matches!(holds, Holds::Missing(_)) => {}
-                None => holds = Holds::Missing(&condition.attribute),
+                None if matches!(holds, ConditionMatch::Missing(_)) => {}
+                None => holds = ConditionMatch::Missing(&condition.attribute),
             }
         }
         holds

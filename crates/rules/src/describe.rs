@@ -4,7 +4,7 @@
 //! Data first, text second: a dashboard shows the same without parsing it.
 
 use crate::error::Warning;
-use crate::rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
+use crate::rule::{Declaration, LogSampling, Mode, OnMissing, Rule, Scope};
 use crate::set::{Namespace, RuleSet};
 use crate::words;
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ pub struct NamespaceDescription {
 pub struct RuleDescription {
     pub name: String,
     pub description: Option<String>,
-    pub declared: Declared,
+    pub declared: Declaration,
     /// `about 10 over a sliding 1 minute, for each user and endpoint, when endpoint is /search*`.
     pub meaning: String,
     /// What differs from the defaults, such as `class abuse`.
@@ -120,8 +120,8 @@ fn options(rule: &Rule) -> Vec<Cow<'static, str>> {
     words.chain(logged(rule.log)).collect()
 }
 
-fn logged(log: Logged) -> impl Iterator<Item = Cow<'static, str>> {
-    let default = Logged::default();
+fn logged(log: LogSampling) -> impl Iterator<Item = Cow<'static, str>> {
+    let default = LogSampling::default();
     let denials = (log.denials != default.denials).then_some(Cow::Borrowed("denials aren't logged"));
     let admissions =
         (log.admissions_one_in != default.admissions_one_in).then(|| match log.admissions_one_in {

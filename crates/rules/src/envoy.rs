@@ -26,4 +26,4 @@ pub use find::EnvoyMatch;
 pub use import::{Import, import};
 pub use limit::{Allowance, EnvoyLimit};
 pub use replaces::drop_replaced;
-pub use unit::{EnvoyUnit, GivenByRequest, Windows};
+pub use unit::{EnvoyUnit, RequestLimit, Windows};

@@ -118,7 +118,7 @@ impl Forms {
         if self.0.is_empty() {
             return look(Values::as_written(attributes));
         }
-        let Changed { texts, malformed } = self.changed(attributes);
+        let FormedValues { texts, malformed } = self.changed(attributes);
         if texts.is_empty() {
             return look(Values { attributes, malformed });
         }
@@ -130,8 +130,8 @@ impl Forms {
         look(Values { attributes: Attributes(&list), malformed })
     }
 
-    fn changed(&self, attributes: Attributes<'_>) -> Changed {
-        let mut changed = Changed::default();
+    fn changed(&self, attributes: Attributes<'_>) -> FormedValues {
+        let mut changed = FormedValues::default();
         for (attribute, form) in &self.0 {
             let mut places = attributes.0.iter().take(ATTRIBUTES_MAX);
             let Some(index) = places.position(|(name, _)| **name == **attribute) else { continue };
@@ -148,7 +148,7 @@ impl Forms {
 
 /// The values of a request that its forms change.
 #[derive(Debug, Default)]
-struct Changed {
+struct FormedValues {
     texts: SmallVec<[(usize, Applied); 1]>,
     malformed: u64,
 }

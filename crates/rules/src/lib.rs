@@ -35,23 +35,23 @@ mod words;
 
 pub use attributes::Attributes;
 pub use bounds::{RULES_MAX, SOURCES_BYTES_MAX};
-pub use bytes::Malformed;
+pub use bytes::DecodeError;
 pub use change::{
     DELTA_BYTES_MAX, DELTA_CHANGES_MAX, Delta, DeltaError, DocumentName, OverrideName, RuleChange,
 };
 pub use describe::{Description, NamespaceDescription, RuleDescription};
 pub use error::{RuleError, RuleErrors, Warning};
 pub use identifier::{KeyPart, address_values, caller_key, identifier_text, identifier_values};
-pub use matching::{Effect, Match, Matched, Matches};
-pub use overrides::{Change, Override};
+pub use matching::{Effect, Match, MatchResult, Matches};
+pub use overrides::{Override, OverrideEffect};
 pub use pattern::Pattern;
 pub use place::PlaceBy;
 pub use policy::Policy;
-pub use pushed::{Pushed, with_overrides};
-pub use rule::{Declared, Logged, Mode, OnMissing, Rule, Scope};
-pub use rule_files::{Compacted, Compaction, Download, Finding, RuleFiles, RuleFilesError};
-pub use series::SeriesPlace;
-pub use set::{ApplyError, Counts, Namespace, RuleOptions, RuleSet};
+pub use pushed::{PushedRules, with_overrides};
+pub use rule::{Declaration, LogSampling, Mode, OnMissing, Rule, Scope};
+pub use rule_files::{CompactedFile, Compaction, Download, Finding, RuleFiles, RuleFilesError};
+pub use series::SeriesSlot;
+pub use set::{ApplyError, Namespace, RuleOptions, RuleSet, RuleSetSize};
 pub use shown::shown;
 pub use snapshot::{LookupSeed, Snapshot, SnapshotError, SnapshotId, SnapshotWriter, WriteError};
 pub use source::{ReadError, Source, Stamp, read_sources};

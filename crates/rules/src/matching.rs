@@ -5,11 +5,11 @@
 
 use crate::attributes::Attributes;
 use crate::bounds::FEW_ATTRIBUTES;
-use crate::condition::Holds;
+use crate::condition::ConditionMatch;
 use crate::form::Values;
 use crate::identifier::Identifier;
-use crate::overrides::{Change, Override};
-use crate::place::Place;
+use crate::overrides::{Override, OverrideEffect};
+use crate::place::KeyPlacement;
 use crate::policy::Policy;
 use crate::rule::{Mode, OnMissing, Rule};
 use crate::set::{Namespace, RuleSet};
@@ -42,7 +42,7 @@ pub enum Effect<'s> {
 }
 
 impl Effect<'_> {
-    fn placed(self, place: Place) -> Self {
+    fn placed(self, place: KeyPlacement) -> Self {
         match self {
             Effect::Limited { key, spec } => Effect::Limited { key: place.of(key), spec },
             Effect::Unlimited { key } => Effect::Unlimited { key: place.of(key) },
@@ -65,7 +65,7 @@ pub type Matches<'s> = SmallVec<[Match<'s>; ITEMS_INLINE]>;
 
 /// What came of it as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Matched {
+pub enum MatchResult {
     /// At least one rule applies.
     Rules,
     /// The namespace has rules; none is for this request.
@@ -87,14 +87,14 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         out.clear();
         let Some(namespace) = self.namespace(tenant, namespace) else {
             return self.match_domain(tenant, namespace, attributes, now, out);
         };
         let mode = self.effective_mode(namespace);
         if mode == Mode::Off {
-            return Matched::Off;
+            return MatchResult::Off;
         }
         if attributes.0.len() > FEW_ATTRIBUTES {
             let known = namespace.known(attributes);
@@ -111,7 +111,7 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         namespace.forms.with(attributes, |values| self.match_rules(namespace, mode, values, now, out))
     }
 
@@ -123,20 +123,20 @@ impl RuleSet {
         values: Values<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         let place = namespace.place_by.as_ref().and_then(|place_by| place_by.place(values));
         for rule in &namespace.rules {
             let Some(applied) = self.apply_rule(rule, values, now) else { continue };
             // Only now: overrides are found by the key that the rule's attributes alone give.
             let effect = place.map_or(applied.effect, |place| applied.effect.placed(place));
             if out.len() == ITEMS_MAX {
-                return Matched::TooMany;
+                return MatchResult::TooMany;
             }
             let shadow = rule.shadow || mode == Mode::Shadow;
             let role = if shadow { Role::Shadow } else { Role::Enforced };
             out.push(Match { rule, role, hot: applied.hot, malformed: applied.malformed, effect });
         }
-        if out.is_empty() { Matched::NoRule } else { Matched::Rules }
+        if out.is_empty() { MatchResult::NoRule } else { MatchResult::Rules }
     }
 
     /// A domain of a file of envoyproxy/ratelimit: the attributes, in their order, are one descriptor.
@@ -147,20 +147,20 @@ impl RuleSet {
         attributes: Attributes<'_>,
         now: Nanos,
         out: &mut Matches<'s>,
-    ) -> Matched {
+    ) -> MatchResult {
         if tenant != self.envoy().tenant() || !self.envoy().has_domain(domain) {
-            return Matched::UnknownNamespace;
+            return MatchResult::UnknownNamespace;
         }
         if self.fleet_mode() == Mode::Off {
-            return Matched::Off;
+            return MatchResult::Off;
         }
         let found = self.envoy().find(domain, attributes.0, None);
-        let Some(mut found) = found.and_then(|found| found.as_rule(now)) else { return Matched::NoRule };
+        let Some(mut found) = found.and_then(|found| found.as_rule(now)) else { return MatchResult::NoRule };
         if self.fleet_mode() == Mode::Shadow {
             found.role = Role::Shadow;
         }
         out.push(found);
-        Matched::Rules
+        MatchResult::Rules
     }
 
     /// The laxer of the namespace's mode and the fleet's.
@@ -228,11 +228,11 @@ impl RuleSet {
     /// What a rule says of a request; `None` when it isn't for it.
     fn apply_rule<'s>(&self, rule: &'s Rule, values: Values<'_>, now: Nanos) -> Option<Applied<'s>> {
         let malformed = match rule.when.hold(values) {
-            Holds::Yes => None,
-            Holds::No => return None,
-            Holds::Missing(attribute) => return rule.missing(attribute),
+            ConditionMatch::Yes => None,
+            ConditionMatch::No => return None,
+            ConditionMatch::Missing(attribute) => return rule.missing(attribute),
             // Whoever hides an address must not escape the rule: it applies.
-            Holds::Malformed(attribute) => Some(attribute),
+            ConditionMatch::Malformed(attribute) => Some(attribute),
         };
         let mut identifier = Identifier::new();
         if let Err(attribute) = identifier.fill(&rule.key, values) {
@@ -251,7 +251,7 @@ impl RuleSet {
         let malformed = malformed.is_some();
         let (effect, hot) = match applied {
             None => (Effect::Limited { key, spec: rule.policy.spec(now) }, false),
-            Some(Override { change: Change::Unlimited, hot, .. }) => (Effect::Unlimited { key }, hot),
+            Some(Override { change: OverrideEffect::Unlimited, hot, .. }) => (Effect::Unlimited { key }, hot),
             Some(Override { change, hot, .. }) => {
                 (Effect::Limited { key, spec: changed(&rule.policy, change, now) }, hot)
             }
@@ -281,17 +281,25 @@ impl Rule {
 }
 
 /// The rule's spec with an override's numbers.
-fn changed(policy: &Policy, change: Change, now: Nanos) -> Spec {
+fn changed(policy: &Policy, change: OverrideEffect, now: Nanos) -> Spec {
     match (policy.spec(now), change) {
-        (Spec::Sliding { period, .. }, Change::Limit(limit)) => Spec::Sliding { limit, period },
-        (Spec::Fixed { period, .. }, Change::Limit(limit)) => Spec::Fixed { limit, period },
-        (Spec::Calendar { unit, cell, .. }, Change::Limit(limit)) => Spec::Calendar { limit, unit, cell },
+        (Spec::Sliding { period, .. }, OverrideEffect::Limit(limit)) => Spec::Sliding { limit, period },
+        (Spec::Fixed { period, .. }, OverrideEffect::Limit(limit)) => Spec::Fixed { limit, period },
+        (Spec::Calendar { unit, cell, .. }, OverrideEffect::Limit(limit)) => {
+            Spec::Calendar { limit, unit, cell }
+        }
         // The only limit that a rate's override can have is 0, which blocks.
-        (Spec::Gcra { rate, .. }, Change::Limit(Limit::BLOCKED)) => {
+        (Spec::Gcra { rate, .. }, OverrideEffect::Limit(Limit::BLOCKED)) => {
             Spec::Gcra { rate, burst: Burst::BLOCKED }
         }
-        (Spec::Gcra { .. }, Change::Rate { rate, burst }) => Spec::Gcra { rate, burst },
+        (Spec::Gcra { .. }, OverrideEffect::Rate { rate, burst }) => Spec::Gcra { rate, burst },
         // Numbers of another kind are from before the rule was changed: they say nothing of it as it is.
-        (spec, Change::Keep | Change::Unlimited | Change::Limit(_) | Change::Rate { .. }) => spec,
+        (
+            spec,
+            OverrideEffect::Keep
+            | OverrideEffect::Unlimited
+            | OverrideEffect::Limit(_)
+            | OverrideEffect::Rate { .. },
+        ) => spec,
     }
 }

@@ -20,8 +20,9 @@ use crate::identifier::PartValue;
 use crate::pattern::Pattern;
 use tidegate_core::{Burst, Limit, Nanos, Rate};
 
+/// What an override does to the limit of its rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum OverrideEffect {
     /// The rule's own numbers: the override only marks.
     Keep,
     Unlimited,
@@ -34,14 +35,15 @@ pub enum Change {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Override {
-    pub change: Change,
+    pub change: OverrideEffect,
     pub hot: bool,
     /// The first instant at which it no longer counts; [`Nanos::MAX`] when it never ends.
     pub until: Nanos,
 }
 
 impl Override {
-    pub(crate) const NOTHING: Override = Override { change: Change::Keep, hot: false, until: Nanos::ZERO };
+    pub(crate) const NOTHING: Override =
+        Override { change: OverrideEffect::Keep, hot: false, until: Nanos::ZERO };
 
     pub(crate) fn is_live(&self, now: Nanos) -> bool {
         now < self.until

@@ -31,12 +31,12 @@ impl PlaceBy {
 
     /// `None` when the request lacks the attribute: its keys keep their own places.
     #[inline]
-    pub(crate) fn place(&self, values: Values<'_>) -> Option<Place> {
+    pub(crate) fn place(&self, values: Values<'_>) -> Option<KeyPlacement> {
         let value = match values.get(&self.attribute)? {
             Value::Formed(value) => value,
             Value::Malformed(_) => MALFORMED,
         };
-        Some(Place(self.prefix.key(value).place()))
+        Some(KeyPlacement(self.prefix.key(value).place()))
     }
 
     /// Whether a rule of this key counts more finely than its key says.
@@ -45,11 +45,11 @@ impl PlaceBy {
     }
 }
 
-/// Where one request's keys are kept.
+/// The placement bits of one request's keys.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(u32);
+pub(crate) struct KeyPlacement(u32);
 
-impl Place {
+impl KeyPlacement {
     #[inline]
     pub(crate) fn of(self, key: KeyId) -> KeyId {
         key.placed(self.0)

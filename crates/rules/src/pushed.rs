@@ -28,19 +28,19 @@ const APART: [&str; 2] = ["overrides", "fleet_mode"];
 
 /// What rules files say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Pushed {
+pub struct PushedRules {
     pub documents: BTreeMap<DocumentName, Arc<str>>,
     pub overrides: Vec<(OverrideName, Override)>,
     /// `None` when no file gives it.
     pub fleet_mode: Option<Mode>,
 }
 
-impl Pushed {
+impl PushedRules {
     /// Takes files apart that are valid by themselves, or says everything that is wrong with them.
     pub fn read(sources: &[Source], secret: &FleetSecret, windows: Windows) -> Result<Self, RuleErrors> {
         let mut listing = Listing::default();
         let set = RuleSet::parse_listing(sources, secret, windows, Some(&mut listing))?;
-        let mut pushed = Pushed { overrides: listing.overrides, ..Pushed::default() };
+        let mut pushed = PushedRules { overrides: listing.overrides, ..PushedRules::default() };
         for source in sources {
             pushed.take(source, set.fleet_mode());
         }

@@ -8,7 +8,7 @@ use crate::form::{Forms, Value};
 use crate::identifier::{Identifier, KeyPart};
 use crate::overrides::Lookup;
 use crate::policy::Policy;
-use crate::series::SeriesPlace;
+use crate::series::SeriesSlot;
 use crate::shown::shown;
 use std::fmt;
 use std::sync::Arc;
@@ -40,33 +40,33 @@ pub enum OnMissing {
     Deny,
 }
 
-/// What of a rule's decisions is put into the decision log.
+/// Which of a rule's decisions are written to the decision log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Logged {
+pub struct LogSampling {
     /// All of them, or none.
     pub denials: bool,
     /// One in so many requests that pass; 0: none.
     pub admissions_one_in: u32,
 }
 
-impl Logged {
+impl LogSampling {
     pub(crate) const ONE_IN_MAX: u32 = 1_000_000;
 }
 
-impl Default for Logged {
+impl Default for LogSampling {
     fn default() -> Self {
-        Logged { denials: true, admissions_one_in: 1000 }
+        LogSampling { denials: true, admissions_one_in: 1000 }
     }
 }
 
 /// The rule's place in its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Declared {
+pub struct Declaration {
     pub file: Arc<str>,
     pub line: u32,
 }
 
-impl fmt::Display for Declared {
+impl fmt::Display for Declaration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -89,14 +89,14 @@ pub struct Rule {
     pub shadow: bool,
     pub on_missing: OnMissing,
     pub charge: Charge,
-    pub log: Logged,
-    pub declared: Declared,
+    pub log: LogSampling,
+    pub declared: Declaration,
     /// The part of the identity that all callers share.
     pub prefix: KeyPrefix,
     /// Stands in for callers that get no entry in a full table. No caller has it.
     pub overflow_key: KeyId,
     /// Where its decisions are counted.
-    pub series: SeriesPlace,
+    pub series: SeriesSlot,
     pub(crate) when: Conditions,
     /// Of its namespace.
     pub(crate) forms: Arc<Forms>,

@@ -16,7 +16,7 @@ mod compaction;
 mod download;
 mod log;
 
-pub use compaction::{Compacted, Compaction};
+pub use compaction::{CompactedFile, Compaction};
 pub use download::Download;
 
 use crate::snapshot::{Snapshot, SnapshotError, SnapshotId, WriteError};

@@ -6,11 +6,11 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 until it is given.
+/// The index of a rule's counters; 0 until it is given.
 #[derive(Debug, Default)]
-pub struct SeriesPlace(AtomicU32);
+pub struct SeriesSlot(AtomicU32);
 
-impl SeriesPlace {
+impl SeriesSlot {
     #[inline]
     pub fn get(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(self.0.load(Ordering::Relaxed))

@@ -44,8 +44,9 @@ impl Namespace {
     }
 }
 
+/// The number of namespaces, rules and overrides of a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct RuleSetSize {
     pub namespaces: usize,
     pub rules: usize,
     pub overrides: usize,
@@ -187,9 +188,9 @@ impl RuleSet {
         &self.rules.warnings
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> RuleSetSize {
         let dangling = self.overrides.dangling();
-        Counts {
+        RuleSetSize {
             namespaces: self.rules.namespaces.len() + self.envoy().domains().len(),
             rules: self.rules().count() + self.envoy().limit_count(),
             overrides: self.overrides.len() - dangling,

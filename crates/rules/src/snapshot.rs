@@ -15,7 +15,7 @@ pub(crate) use build::Builder;
 pub(crate) use head::{DOCUMENTS_MAX, EXACT_MAX, PATTERNS_MAX};
 pub use write::SnapshotWriter;
 
-use crate::bytes::{Malformed, Parts};
+use crate::bytes::{DecodeError, Parts};
 use crate::change::{DocumentName, OverrideName};
 use crate::overrides::Override;
 use crate::rule::Mode;
@@ -58,7 +58,7 @@ pub enum SnapshotError {
     #[error("it is damaged: the checksum of its {section} differs")]
     Damaged { section: &'static str },
     #[error("it isn't valid: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] DecodeError),
 }
 
 /// Why a file can't be written.
@@ -69,7 +69,7 @@ pub enum WriteError {
     #[error("{0} comes twice")]
     Twice(String),
     #[error("rules have no room for it: {0}")]
-    Refused(#[from] Malformed),
+    Refused(#[from] DecodeError),
     #[error("too many overrides have hashes that are alike; build it with another seed")]
     Crowded,
 }

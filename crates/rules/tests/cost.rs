@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use tidegate_core::{FleetSecret, Nanos};
-use tidegate_rules::{Attributes, Matched, Matches, RuleSet, Source};
+use tidegate_rules::{Attributes, MatchResult, Matches, RuleSet, Source};
 
 const VALUE_BYTES_MAX: usize = 16 << 10;
 const RUNS: usize = 20;
@@ -41,7 +41,7 @@ fn least(set: &RuleSet, attributes: &[(&str, &str)]) -> Duration {
         let begun = Instant::now();
         let matched = set.matches("default", "api", Attributes(attributes), Nanos::from_secs(1), &mut out);
         let took = begun.elapsed();
-        assert_ne!(matched, Matched::UnknownNamespace);
+        assert_ne!(matched, MatchResult::UnknownNamespace);
         took
     };
     (0..RUNS).map(run).min().unwrap()

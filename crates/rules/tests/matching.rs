@@ -4,7 +4,7 @@ mod reading;
 
 use reading::{ask, at, limited, matched, parse, rules, said, source};
 use tidegate_core::{FleetSecret, Nanos, Period, Spec};
-use tidegate_rules::{Attributes, Matched, Matches, RuleSet};
+use tidegate_rules::{Attributes, MatchResult, Matches, RuleSet};
 
 fn when(condition: &str) -> RuleSet {
     rules(&format!("namespace: api\nrules:\n  - {{ name: r, key: [], limit: 1 per 1m, when: {condition} }}"))
@@ -147,7 +147,7 @@ fn a_shadowed_or_switched_off_namespace_or_fleet_denies_nothing() {
     for head in
         ["mode: off", "fleet_mode: off", "mode: off\nfleet_mode: shadow", "mode: shadow\nfleet_mode: off"]
     {
-        assert_eq!(matched(&set(head), "default", "api", &[]), Matched::Off, "{head}");
+        assert_eq!(matched(&set(head), "default", "api", &[]), MatchResult::Off, "{head}");
         assert_eq!(ask(&set(head), &[]), [""; 0]);
     }
 }
@@ -163,7 +163,7 @@ fn a_namespace_may_be_spread_over_documents_and_files() {
     let set = RuleSet::parse(&sources, &FleetSecret::BUILT_IN).unwrap();
     assert_eq!(ask(&set, &[("user", "u")]), ["late 9 shadow", "later 2 shadow"]);
     assert_eq!(ask(&set, &[("user", "v")]), ["late 1 shadow", "later 2 shadow"]);
-    assert_eq!(matched(&set, "acme", "api", &[]), Matched::Rules);
+    assert_eq!(matched(&set, "acme", "api", &[]), MatchResult::Rules);
     assert_eq!(set.counts().namespaces, 2);
 }
 
@@ -177,7 +177,7 @@ fn files_without_rules_are_an_empty_set() {
     ] {
         assert_eq!(rules(text).counts().rules, 0, "{text:?}");
     }
-    assert_eq!(matched(&RuleSet::empty(), "default", "api", &[]), Matched::UnknownNamespace);
+    assert_eq!(matched(&RuleSet::empty(), "default", "api", &[]), MatchResult::UnknownNamespace);
     assert!(RuleSet::parse(&[], &FleetSecret::BUILT_IN).is_ok());
 }
 
@@ -244,7 +244,7 @@ fn more_rules_than_a_request_may_name_are_told() {
     let mut out = Matches::new();
     let attributes = Attributes(&[("a", "b")]);
     let outcome = set.matches("default", "api", attributes, at(reading::NOW), &mut out);
-    assert_eq!((outcome, out.len()), (Matched::TooMany, 100));
+    assert_eq!((outcome, out.len()), (MatchResult::TooMany, 100));
 }
 
 #[test]

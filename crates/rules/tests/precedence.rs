@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use reading::{at, said};
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct PrecedenceCase {
     user: Option<String>,
     endpoint: Option<String>,
     /// Seconds of a minute.
@@ -17,15 +17,15 @@ fn value() -> impl Strategy<Value = Option<String>> {
     prop_oneof![1 => Just(None), 6 => "[ab*]{1,4}".prop_map(Some)]
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = PrecedenceCase> {
     (value(), value(), proptest::option::of(0..60_u8)).prop_map(|(user, endpoint, until)| {
         // One of the two must be named: an override for everybody is written `*`.
         let user = user.or_else(|| endpoint.is_none().then(|| "*".to_owned()));
-        Entry { user, endpoint, until }
+        PrecedenceCase { user, endpoint, until }
     })
 }
 
-fn yaml(entries: &[Entry]) -> String {
+fn yaml(entries: &[PrecedenceCase]) -> String {
     let mut text =
         "namespace: api\nrules: [{ name: r, key: [user, endpoint], limit: 1000 per 1m }]\noverrides:\n"
             .to_owned();
@@ -50,10 +50,11 @@ fn glob(pattern: &str, value: &str) -> bool {
 }
 
 /// Goes through the entries one by one and keeps the better one, by the words of the definition.
-fn winner(entries: &[Entry], user: &str, endpoint: &str, second: u8) -> Option<usize> {
-    let texts = |e: &Entry| [e.user.clone().unwrap_or("*".into()), e.endpoint.clone().unwrap_or("*".into())];
-    let exact = |e: &Entry| texts(e).iter().all(|text| !text.contains('*'));
-    let literal = |e: &Entry| texts(e).concat().replace('*', "").len();
+fn winner(entries: &[PrecedenceCase], user: &str, endpoint: &str, second: u8) -> Option<usize> {
+    let texts =
+        |e: &PrecedenceCase| [e.user.clone().unwrap_or("*".into()), e.endpoint.clone().unwrap_or("*".into())];
+    let exact = |e: &PrecedenceCase| texts(e).iter().all(|text| !text.contains('*'));
+    let literal = |e: &PrecedenceCase| texts(e).concat().replace('*', "").len();
     let mut best: Option<usize> = None;
     for (index, entry) in entries.iter().enumerate() {
         let [user_text, endpoint_text] = texts(entry);

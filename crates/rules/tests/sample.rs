@@ -5,7 +5,7 @@ mod reading;
 use reading::{NOW, ask, at, limited, rules, said};
 use tidegate_core::{Accuracy, Class};
 use tidegate_core::{Burst, CalendarUnit, Charge, Limit, Nanos, Period, Rate, Spec};
-use tidegate_rules::{Attributes, Matched, OnMissing, Policy, Rule, RuleSet, Scope};
+use tidegate_rules::{Attributes, MatchResult, OnMissing, Policy, Rule, RuleSet, Scope};
 
 fn sample() -> RuleSet {
     rules(include_str!("sample.yaml"))
@@ -59,9 +59,9 @@ fn the_samples_requests_meet_the_rules_that_they_should() {
     assert_eq!(ask(&set, &[("user", "incident-42")]), ["per-user 200 hot"]);
     assert_eq!(said(&set, "api", &[("user", "incident-42")], at("2026-12-01T00:00:00Z")), ["per-user 200"]);
     assert_eq!(ask(&set, &[]), [""; 0]);
-    assert_eq!(reading::matched(&set, "default", "api", &[]), Matched::NoRule);
-    assert_eq!(reading::matched(&set, "default", "web", &[]), Matched::UnknownNamespace);
-    assert_eq!(reading::matched(&set, "acme", "api", &[]), Matched::UnknownNamespace);
+    assert_eq!(reading::matched(&set, "default", "api", &[]), MatchResult::NoRule);
+    assert_eq!(reading::matched(&set, "default", "web", &[]), MatchResult::UnknownNamespace);
+    assert_eq!(reading::matched(&set, "acme", "api", &[]), MatchResult::UnknownNamespace);
 }
 
 #[test]

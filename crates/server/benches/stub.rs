@@ -17,7 +17,7 @@ mod buffers {
 }
 
 use resp::inline;
-use resp::parse::{self, Next, Words};
+use resp::parse::{self, ParseResult, Words};
 use std::io;
 use std::thread;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -95,16 +95,16 @@ async fn answer(mut stream: TcpStream, parse: Parse) -> io::Result<()> {
 fn command(input: &[u8]) -> Option<(usize, &'static [u8])> {
     let mut words = Words::new();
     match parse::next(input, &mut words).ok()? {
-        Next::Command { length } => {
+        ParseResult::Command { length } => {
             std::hint::black_box(words.get());
             Some((length, NUMBERS))
         }
-        Next::Inline { line, length } => {
+        ParseResult::Inline { line, length } => {
             std::hint::black_box(inline::split(line).is_ok());
             Some((length, NUMBERS))
         }
-        Next::Nothing { length } => Some((length, b"")),
-        Next::Incomplete => None,
+        ParseResult::Nothing { length } => Some((length, b"")),
+        ParseResult::Incomplete => None,
     }
 }
 

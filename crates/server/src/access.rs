@@ -138,29 +138,30 @@ pub struct TokenRecord {
 #[derive(Debug)]
 pub struct Tokens {
     /// `None`: there is no token file.
-    known: Option<RwLock<Known>>,
+    tokens: Option<RwLock<TokensById>>,
     /// One more at each change.
     version: AtomicU64,
     /// Wakes what lasts longer than a request.
     changes: watch::Sender<()>,
 }
 
-type Known = HashMap<TokenId, (TokenHash, Caller)>;
+/// The hash and the caller of each token, by its id.
+type TokensById = HashMap<TokenId, (TokenHash, Caller)>;
 
 impl Tokens {
     /// No token file: everybody is `default` and may do everything, and a token that is sent is ignored.
     pub fn not_required() -> Self {
-        Tokens { known: None, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
+        Tokens { tokens: None, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
     }
 
     pub fn required(records: Vec<TokenRecord>) -> Self {
         let known = Some(RwLock::new(known(records)));
-        Tokens { known, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
+        Tokens { tokens: known, version: AtomicU64::new(0), changes: watch::Sender::new(()) }
     }
 
     /// Puts other tokens in force, for connections that are open too. Nothing changes where none are required.
     pub fn replace(&self, records: Vec<TokenRecord>) {
-        if let Some(current) = &self.known {
+        if let Some(current) = &self.tokens {
             *current.write() = known(records);
             self.version.fetch_add(1, Ordering::Release);
             self.changes.send_replace(());
@@ -168,7 +169,7 @@ impl Tokens {
     }
 
     pub fn are_required(&self) -> bool {
-        self.known.is_some()
+        self.tokens.is_some()
     }
 
     #[inline]
@@ -178,13 +179,13 @@ impl Tokens {
 
     /// Whether a token of this id is in force.
     pub(crate) fn has(&self, id: TokenId) -> bool {
-        self.known.as_ref().is_some_and(|known| known.read().contains_key(&id))
+        self.tokens.as_ref().is_some_and(|known| known.read().contains_key(&id))
     }
 
     /// Waits until a caller's token is revoked, or loses the permission; returns what to refuse it with. For what lasts
     /// longer than a request: requests look for themselves.
     pub(crate) async fn until_revoked(&self, caller: &Caller, permission: Permission) -> Refusal {
-        let (Some(known), Some(token)) = (&self.known, caller.token) else {
+        let (Some(known), Some(token)) = (&self.tokens, caller.token) else {
             return std::future::pending().await;
         };
         let mut changes = self.changes.subscribe();
@@ -204,7 +205,7 @@ impl Tokens {
 
     /// Whose token this is; `None` when it is nobody's.
     pub(crate) fn caller(&self, presented: &[u8]) -> Option<Caller> {
-        let Some(known) = &self.known else {
+        let Some(known) = &self.tokens else {
             let permissions = Permissions::ALL;
             return Some(Caller { tenant: DEFAULT_TENANT.into(), permissions, token: None });
         };
@@ -215,7 +216,7 @@ impl Tokens {
     }
 }
 
-fn known(records: Vec<TokenRecord>) -> Known {
+fn known(records: Vec<TokenRecord>) -> TokensById {
     let entry = |TokenRecord { id, hash, tenant, permissions }| {
         (id, (hash, Caller { tenant: tenant.into(), permissions, token: Some(id) }))
     };

@@ -129,7 +129,7 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
         return state_for_tenant(app, caller);
     }
     let counts = rules.set.counts();
-    let stats = app.engine.stats().named();
+    let stats = app.engine.stats().counts_by_name();
     let clock_steps = stats.iter().find(|(name, _)| *name == "clock_steps").map_or(0, |(_, count)| *count);
     document(|object| {
         object.string("node", &app.node).string("region", &app.region);
@@ -157,9 +157,9 @@ pub(crate) fn state(app: &App, caller: &Caller) -> Vec<u8> {
             object.object("world", |inner| world(inner, app, driver));
         }
         object.object("stats", |inner| {
-            let journal = app.engine.journal().map(|journal| journal.recorder().counters().named());
+            let journal = app.engine.journal().map(|journal| journal.recorder().counters().counts_by_name());
             for (name, count) in
-                stats.into_iter().chain(COUNTERS.named()).chain(journal.into_iter().flatten())
+                stats.into_iter().chain(COUNTERS.counts_by_name()).chain(journal.into_iter().flatten())
             {
                 inner.number(name, count);
             }
@@ -214,7 +214,7 @@ fn origin(object: &mut Object<'_>, app: &App, driver: &RegionDriver) {
         object.count("keys_to_republish", condition.map_or(0, |condition| condition.keys_to_republish));
         object.end();
     });
-    for (name, count) in sharing.region.counters().named() {
+    for (name, count) in sharing.region.counters().counts_by_name() {
         object.number(name, count);
     }
 }
@@ -232,12 +232,12 @@ fn world(object: &mut Object<'_>, app: &App, driver: &WorldDriver) {
         };
         object.number("regions_sharing", u64::from(view.regions)).number("membership", view.version);
     }
-    object.count("keys", node.book_len());
+    object.count("keys", node.index_len());
     write::boolean(object.name("is_worker"), state.is_worker);
     if state.is_worker {
         world_work(object, &state, now);
     }
-    for (name, count) in node.counters().named() {
+    for (name, count) in node.counters().counts_by_name() {
         object.number(name, count);
     }
     if let Some(quotas) = app.engine.quotas() {
@@ -256,14 +256,18 @@ fn world_quotas(object: &mut Object<'_>, quotas: &Quotas, driver: &WorldDriver, 
     object.list("in_force", &slices, |out, slice| {
         let mut object = Object::new(out);
         object.string("key", &format!("{:032x}", slice.key.get()));
-        object.number("amount", slice.amount).number("of", slice.whole);
+        object.number("amount", slice.amount).number("of", slice.limit);
         object.number("rate_billionths", u64::from(slice.rate_parts));
         write::boolean(object.name("is_leased"), slice.is_leased);
         object.end();
     });
     let counters = driver.reconciler();
-    for (name, count) in
-        quotas.counters().named().into_iter().chain(counters.named()).chain(counters.gauges())
+    for (name, count) in quotas
+        .counters()
+        .counts_by_name()
+        .into_iter()
+        .chain(counters.counts_by_name())
+        .chain(counters.gauges())
     {
         object.number(name, count);
     }

@@ -6,7 +6,7 @@ use crate::json::write;
 use std::borrow::Cow;
 use tidegate_core::ask::AskReason;
 use tidegate_core::{Decision, Nanos, Role, Verdict};
-use tidegate_node::{Answer, LimitAnswer, Origin, Path, Reason, Said, Subject};
+use tidegate_node::{Answer, DecisionPath, LimitAnswer, LimitOutcome, LimitSource, Reason, Subject};
 use tidegate_rules::{Rule, identifier_text, shown};
 
 pub(crate) fn to_json(answer: &Answer<'_>, subject: Subject<'_>, request_id: &str) -> Vec<u8> {
@@ -35,17 +35,17 @@ pub(crate) fn to_json(answer: &Answer<'_>, subject: Subject<'_>, request_id: &st
 }
 
 fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>, subject: Subject<'_>) {
-    let (name, identifier) = names(limit.origin, subject);
+    let (name, identifier) = names(limit.source, subject);
     out.extend_from_slice(b"{\"name\":");
     write::string(out, name);
     out.extend_from_slice(b",\"identifier\":");
     write::string(out, &identifier);
-    match limit.said {
-        Said::Decided(decision) => write_decision(out, &decision),
-        Said::Unlimited => out.extend_from_slice(
+    match limit.outcome {
+        LimitOutcome::Decided(decision) => write_decision(out, &decision),
+        LimitOutcome::Unlimited => out.extend_from_slice(
             b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":0,\"unlimited\":true",
         ),
-        Said::Missing { attribute, is_malformed } => {
+        LimitOutcome::Missing { attribute, is_malformed } => {
             out.extend_from_slice(
                 b",\"limit\":null,\"remaining\":null,\"reset_ms\":null,\"retry_after_ms\":null",
             );
@@ -55,7 +55,7 @@ fn write_limit(out: &mut Vec<u8>, limit: &LimitAnswer<'_>, subject: Subject<'_>)
             }
         }
     }
-    if let Some(attribute) = malformed(limit.origin, subject) {
+    if let Some(attribute) = malformed(limit.source, subject) {
         out.extend_from_slice(b",\"malformed\":");
         write::string(out, attribute);
     }
@@ -82,24 +82,24 @@ fn write_decision(out: &mut Vec<u8>, decision: &Decision) {
 }
 
 /// The limit's name, empty for one given in the request, and whom it limits.
-fn names<'a>(origin: Origin<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>) {
+fn names<'a>(origin: LimitSource<'a>, subject: Subject<'a>) -> (&'a str, Cow<'a, str>) {
     match (origin, subject) {
-        (Origin::Given { index }, Subject::Limits(limits)) => ("", shown(limits[index].identifier)),
-        (Origin::Rule(rule), Subject::Rules { attributes, .. }) => {
+        (LimitSource::Given { index }, Subject::Limits(limits)) => ("", shown(limits[index].identifier)),
+        (LimitSource::Rule(rule), Subject::Rules { attributes, .. }) => {
             (&rule.name, rule_identifier(rule, attributes))
         }
         // The engine answers each kind of subject with its own kind of origin, and descriptors are answered
         // in Envoy's words.
         (_, Subject::Descriptors { .. })
-        | (Origin::Given { .. }, Subject::Rules { .. })
-        | (Origin::Rule(_), Subject::Limits(_)) => ("", Cow::Borrowed("")),
+        | (LimitSource::Given { .. }, Subject::Rules { .. })
+        | (LimitSource::Rule(_), Subject::Limits(_)) => ("", Cow::Borrowed("")),
     }
 }
 
 /// The attribute whose value should be an address and isn't, where the rule looks at one.
-fn malformed<'a>(origin: Origin<'a>, subject: Subject<'_>) -> Option<&'a str> {
+fn malformed<'a>(origin: LimitSource<'a>, subject: Subject<'_>) -> Option<&'a str> {
     match (origin, subject) {
-        (Origin::Rule(rule), Subject::Rules { attributes, .. }) if !rule.takes_values_as_written() => {
+        (LimitSource::Rule(rule), Subject::Rules { attributes, .. }) if !rule.takes_values_as_written() => {
             rule.malformed(attributes)
         }
         _ => None,
@@ -114,16 +114,16 @@ fn rule_identifier<'a>(rule: &Rule, attributes: tidegate_rules::Attributes<'a>) 
     }
 }
 
-pub(crate) const fn path_word(path: Path) -> &'static str {
+pub(crate) const fn path_word(path: DecisionPath) -> &'static str {
     match path {
-        Path::Local => "local",
-        Path::Asked(AskReason::Cold) => "cold",
-        Path::Asked(AskReason::Stale) => "stale",
-        Path::Asked(AskReason::Strict) => "strict",
-        Path::Asked(AskReason::Credit) => "credit",
-        Path::Asked(AskReason::Exact) => "exact",
-        Path::Quota => "quota",
-        Path::Unverified => "unverified",
+        DecisionPath::Local => "local",
+        DecisionPath::Asked(AskReason::Cold) => "cold",
+        DecisionPath::Asked(AskReason::Stale) => "stale",
+        DecisionPath::Asked(AskReason::Strict) => "strict",
+        DecisionPath::Asked(AskReason::Credit) => "credit",
+        DecisionPath::Asked(AskReason::Exact) => "exact",
+        DecisionPath::Quota => "quota",
+        DecisionPath::Unverified => "unverified",
     }
 }
 
@@ -149,8 +149,8 @@ pub(crate) fn retry_after(answer: &Answer<'_>) -> Option<Nanos> {
     }
     let waits = |role| {
         let denying = answer.limits.iter().filter(move |limit| limit.role == role && !limit.is_allowed());
-        denying.map(|limit| match limit.said {
-            Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+        denying.map(|limit| match limit.outcome {
+            LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
             _ => None,
         })
     };

@@ -1,7 +1,7 @@
 //! The connections that one listener may have, and which of them have yet to authenticate.
 //!
 //! Each listener has its own budget, shared by the threads that serve it, so that the connections of one can't use up
-//! another's. Where tokens are required, a connection starts unauthenticated: it has [`AUTHENTICATE_WITHIN`] to present
+//! another's. Where tokens are required, a connection starts unauthenticated: it has [`AUTHENTICATION_TIMEOUT`] to present
 //! a valid token, and while the budget is used up, the oldest unauthenticated connection is closed for each new one.
 //! Authenticated connections are never closed here. One whose token is revoked is unauthenticated again.
 //!
@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// From a connection's beginning, or the revocation of its token, to a valid token.
-const AUTHENTICATE_WITHIN: Duration = Duration::from_secs(10);
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a listener calls [`ConnectionBudget::sweep`].
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,7 @@ impl ConnectionBudget {
     }
 
     /// Returns a place for one more connection, or `None` when there is none to be had.
-    pub(crate) fn admit(self: &Arc<Self>, tokens: &Tokens) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, tokens: &Tokens) -> Option<ConnectionSlot> {
         let is_registered = tokens.are_required();
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.max
             && !(is_registered && self.close_oldest_unauthenticated())
@@ -70,7 +70,7 @@ impl ConnectionBudget {
             return None;
         }
         let id = is_registered.then(|| self.registry.lock().insert(Instant::now()));
-        Some(Place { budget: Arc::clone(self), id })
+        Some(ConnectionSlot { budget: Arc::clone(self), id })
     }
 
     /// Whether connections that were told to close are still open beyond the budget.
@@ -93,7 +93,7 @@ impl ConnectionBudget {
         let now = Instant::now();
         let mut registry = self.registry.lock();
         registry.apply_revocations(tokens, now);
-        let Some(until) = now.checked_sub(AUTHENTICATE_WITHIN) else { return };
+        let Some(until) = now.checked_sub(AUTHENTICATION_TIMEOUT) else { return };
         while let Some(task) = registry.take_oldest(until) {
             COUNTERS.connections_unauthenticated.add_one();
             task.abort();
@@ -157,20 +157,20 @@ impl Registry {
     }
 }
 
-/// A connection's place in the budget of its listener, until it is dropped.
+/// A connection's slot in the budget of its listener, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionSlot {
     budget: Arc<ConnectionBudget>,
     id: Option<u64>,
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(crate) fn registration(&self) -> Registration {
         Registration(self.id.map(|id| (Arc::clone(&self.budget), id)))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.budget.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(id) = self.id {

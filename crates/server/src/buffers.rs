@@ -12,10 +12,10 @@ pub(crate) const INPUT_BYTES_MAX: usize = 8 * STEP_BYTES;
 /// Replies beyond this are written before more requests are looked at.
 pub(crate) const OUTPUT_BYTES_SOFT_MAX: usize = 64 << 10;
 /// A thread keeps as many as are in use at one time, hardly ever more than one.
-const KEPT_MAX: usize = 8;
+const POOLED_BUFFERS_MAX: usize = 8;
 
 thread_local! {
-    static KEPT: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     pub(crate) fn lend() -> Self {
-        let kept = KEPT.with_borrow_mut(Vec::pop);
+        let kept = POOL.with_borrow_mut(Vec::pop);
         kept.unwrap_or_else(|| Buffers {
             storage: vec![0; STEP_BYTES],
             start: 0,
@@ -45,8 +45,8 @@ impl Buffers {
         self.output.clear();
         self.output.shrink_to(STEP_BYTES);
         (self.start, self.end) = (0, 0);
-        KEPT.with_borrow_mut(|kept| {
-            if kept.len() < KEPT_MAX {
+        POOL.with_borrow_mut(|kept| {
+            if kept.len() < POOLED_BUFFERS_MAX {
                 kept.push(self);
             }
         });

@@ -1,13 +1,13 @@
 //! One connection, from its first byte to its last: to its front end, and for HTTP/1.1 hyper with our bounds.
 
 use crate::access::LastCaller;
-use crate::budget::{Place, Registration};
+use crate::budget::{ConnectionSlot, Registration};
+use crate::connection_balancer::ThreadSlot;
 use crate::counters::COUNTERS;
-use crate::pipeline::{self, Ended};
-use crate::plain::PlainHttp;
+use crate::fast_path::FastPath;
+use crate::pipeline::{self, PipelineEnd};
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
-use crate::rota::Seated;
 use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::{App, Surface};
@@ -27,29 +27,29 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 
 /// How a connection hears that its listener shuts down, and how that waits for its end: it does until the
 /// watcher is dropped.
-pub(crate) struct Closing {
+pub(crate) struct ShutdownSignal {
     pub(crate) watcher: Watcher,
     pub(crate) shutdown: watch::Receiver<bool>,
 }
 
 /// A connection that has just come. Boxed on its way: of what a future is given, it keeps room twice.
-pub(crate) struct Arrived {
+pub(crate) struct NewConnection {
     pub(crate) socket: Socket,
     pub(crate) surface: Surface,
     pub(crate) app: Arc<App>,
-    pub(crate) closing: Closing,
+    pub(crate) closing: ShutdownSignal,
     /// Held until the connection ends.
-    pub(crate) place: (Place, Seated),
+    pub(crate) place: (ConnectionSlot, ThreadSlot),
 }
 
 /// Serves a connection until its client closes it, is too slow, or the listener shuts down.
-pub(crate) async fn serve(arrived: Box<Arrived>) {
-    let Arrived { socket, surface, app, closing, place } = unboxed(arrived);
-    let Closing { watcher, shutdown } = closing;
+pub(crate) async fn serve(arrived: Box<NewConnection>) {
+    let NewConnection { socket, surface, app, closing, place } = unboxed(arrived);
+    let ShutdownSignal { watcher, shutdown } = closing;
     // Boxed, all of them, so that none is kept as large as the largest.
     if let Some(socket) = Box::pin(begun(socket, surface, shutdown.clone())).await {
         let (kept, serving) =
-            on_surface(socket, surface, app, Closing { watcher, shutdown }, place.0.registration());
+            on_surface(socket, surface, app, ShutdownSignal { watcher, shutdown }, place.0.registration());
         serving.await;
         drop(kept);
     }
@@ -58,7 +58,7 @@ pub(crate) async fn serve(arrived: Box<Arrived>) {
 
 /// And the box is gone: taken apart in place, it would stay until the connection ends.
 #[expect(clippy::boxed_local, reason = "to be freed here")]
-fn unboxed(arrived: Box<Arrived>) -> Arrived {
+fn unboxed(arrived: Box<NewConnection>) -> NewConnection {
     *arrived
 }
 
@@ -82,28 +82,28 @@ fn on_surface(
     socket: Socket,
     surface: Surface,
     app: Arc<App>,
-    closing: Closing,
+    closing: ShutdownSignal,
     registration: Registration,
 ) -> (Option<Watcher>, Serving) {
-    let Closing { watcher, shutdown } = closing;
+    let ShutdownSignal { watcher, shutdown } = closing;
     match surface {
         Surface::Admin => (None, Box::pin(serve_http(socket, surface, app, watcher, registration))),
         Surface::Api => (None, Box::pin(serve_api(socket, app, watcher, shutdown, registration))),
-        Surface::ApiAndGrpc => (None, Box::pin(serve_told(socket, app, watcher, shutdown, registration))),
+        Surface::ApiAndGrpc => (None, Box::pin(serve_protocol(socket, app, watcher, shutdown, registration))),
         Surface::Grpc => (Some(watcher), Box::pin(grpc::serve(socket, app, shutdown, registration))),
         Surface::Resp => (Some(watcher), Box::pin(resp::serve(socket, app, shutdown, registration))),
     }
 }
 
-/// By what the client speaks.
-async fn serve_told(
+/// Serves a connection by the protocol that was detected.
+async fn serve_protocol(
     socket: Socket,
     app: Arc<App>,
     watcher: Watcher,
     shutdown: watch::Receiver<bool>,
     registration: Registration,
 ) {
-    match Box::pin(preface::tell(socket)).await {
+    match Box::pin(preface::detect(socket)).await {
         Some((socket, Protocol::Http2)) => {
             Box::pin(grpc::serve(socket, app, shutdown, registration)).await;
             drop(watcher);
@@ -123,9 +123,9 @@ async fn serve_api(
     shutdown: watch::Receiver<bool>,
     registration: Registration,
 ) {
-    let mut session = PlainHttp::new(registration.clone());
+    let mut session = FastPath::new(registration.clone());
     let plain = Box::pin(pipeline::serve(&mut socket, &mut session, &app, shutdown)).await;
-    if let Ended::HandedOver(first) = plain {
+    if let PipelineEnd::HandedOver(first) = plain {
         let socket = Socket::LookedAt { first, rest: Box::new(socket) };
         Box::pin(serve_http(socket, Surface::Api, app, watcher, registration)).await;
     }

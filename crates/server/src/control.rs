@@ -18,7 +18,7 @@ use crate::access::{LastCaller, Tokens};
 use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::for_caller;
-use crate::listener::{accept, note_failure, stopped, sweeps};
+use crate::listener::{accept, log_failure, stopped, sweeps};
 use crate::preface::{self, Protocol};
 use crate::progress::{Patience, Progress};
 use crate::socket::{Listener, Socket};
@@ -93,7 +93,7 @@ pub async fn serve_control(
             () = stopped(&mut shutdown) => break,
             Some(_) = tasks.join_next() => {}
             accepted = accept(&mut listener, pause) => match accepted {
-                Err(error) => pause = note_failure(&error, pause),
+                Err(error) => pause = log_failure(&error, pause),
                 Ok((socket, seated)) => {
                     pause = Duration::ZERO;
                     let Some(place) = budget.admit(&app.tokens) else {
@@ -133,7 +133,7 @@ async fn serve_connection(
     if socket.set_nodelay().is_err() {
         return;
     }
-    let told = async { preface::tell(Box::pin(socket.proven(Surface::ApiAndGrpc)).await?).await };
+    let told = async { preface::detect(Box::pin(socket.proven(Surface::ApiAndGrpc)).await?).await };
     let told = tokio::select! {
         told = told => told,
         () = stopped(&mut closing) => None,

@@ -23,9 +23,9 @@ use tidegate_control::stream::Endpoint;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Less than a caller's own patience: whoever waits is told.
-const ANSWER_WITHIN: Duration = Duration::from_secs(6);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(6);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Where a control plane says that the next page begins.
 const NEXT: HeaderName = HeaderName::from_static("x-tidegate-next");
@@ -34,7 +34,7 @@ static ROOM: Semaphore = Semaphore::const_new(8);
 
 /// What is handed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Relayed {
+pub(crate) enum RelayBody {
     Rules,
     /// Also as a dry run, which shows what it would mean.
     Push,
@@ -48,18 +48,18 @@ pub(crate) enum Relayed {
     RemoveOverride,
 }
 
-impl Relayed {
+impl RelayBody {
     pub(crate) fn at(path: &str, method: &Method) -> Option<Self> {
         Some(match path.strip_prefix("/v1/control/")? {
-            "rules" if method == Method::POST => Relayed::Push,
-            "rules" => Relayed::Rules,
-            "history" => Relayed::History,
-            "rollback" => Relayed::RollBack,
-            "nodes" => Relayed::Nodes,
-            "overrides" if method == Method::PUT => Relayed::SetOverride,
-            "overrides" if method == Method::DELETE => Relayed::RemoveOverride,
-            "overrides" => Relayed::Overrides,
-            "version" => Relayed::Version,
+            "rules" if method == Method::POST => RelayBody::Push,
+            "rules" => RelayBody::Rules,
+            "history" => RelayBody::History,
+            "rollback" => RelayBody::RollBack,
+            "nodes" => RelayBody::Nodes,
+            "overrides" if method == Method::PUT => RelayBody::SetOverride,
+            "overrides" if method == Method::DELETE => RelayBody::RemoveOverride,
+            "overrides" => RelayBody::Overrides,
+            "version" => RelayBody::Version,
             _ => return None,
         })
     }
@@ -70,37 +70,39 @@ impl Relayed {
 
     pub(crate) const fn method(self) -> Method {
         match self {
-            Relayed::Rules | Relayed::History | Relayed::Version | Relayed::Nodes | Relayed::Overrides => {
-                Method::GET
-            }
-            Relayed::Push | Relayed::RollBack => Method::POST,
-            Relayed::SetOverride => Method::PUT,
-            Relayed::RemoveOverride => Method::DELETE,
+            RelayBody::Rules
+            | RelayBody::History
+            | RelayBody::Version
+            | RelayBody::Nodes
+            | RelayBody::Overrides => Method::GET,
+            RelayBody::Push | RelayBody::RollBack => Method::POST,
+            RelayBody::SetOverride => Method::PUT,
+            RelayBody::RemoveOverride => Method::DELETE,
         }
     }
 
     /// The methods of a path, for the `Allow` header.
     pub(crate) const fn methods(self) -> &'static str {
         match self {
-            Relayed::Rules | Relayed::Push => "GET, POST",
-            Relayed::History | Relayed::Version | Relayed::Nodes => "GET",
-            Relayed::RollBack => "POST",
-            Relayed::Overrides | Relayed::SetOverride | Relayed::RemoveOverride => "GET, PUT, DELETE",
+            RelayBody::Rules | RelayBody::Push => "GET, POST",
+            RelayBody::History | RelayBody::Version | RelayBody::Nodes => "GET",
+            RelayBody::RollBack => "POST",
+            RelayBody::Overrides | RelayBody::SetOverride | RelayBody::RemoveOverride => "GET, PUT, DELETE",
         }
     }
 
     /// Where the control plane has it.
     fn path(self, query: Option<&str>) -> Result<String, Refusal> {
         let path = match self {
-            Relayed::Rules | Relayed::Push => "/v1/rules",
-            Relayed::History => "/v1/rules/history",
-            Relayed::Version => {
+            RelayBody::Rules | RelayBody::Push => "/v1/rules",
+            RelayBody::History => "/v1/rules/history",
+            RelayBody::Version => {
                 let version = query.and_then(|query| query.strip_prefix("version=")?.parse::<u64>().ok());
                 return version.map(|version| format!("/v1/rules/{version}")).ok_or_else(no_version);
             }
-            Relayed::RollBack => "/v1/rules/rollback",
-            Relayed::Nodes => "/v1/nodes",
-            Relayed::Overrides | Relayed::SetOverride | Relayed::RemoveOverride => "/v1/overrides",
+            RelayBody::RollBack => "/v1/rules/rollback",
+            RelayBody::Nodes => "/v1/nodes",
+            RelayBody::Overrides | RelayBody::SetOverride | RelayBody::RemoveOverride => "/v1/overrides",
         };
         Ok(query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
     }
@@ -116,14 +118,14 @@ pub(crate) struct Question<'a> {
 }
 
 /// What a control plane answered.
-pub(crate) struct Answered {
+pub(crate) struct RelayAnswer {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
     /// Where the next page of lines begins.
     pub(crate) next: Option<String>,
 }
 
-impl Answered {
+impl RelayAnswer {
     /// Every control plane has what is asked for here.
     fn is_of_a_broker(&self) -> bool {
         let code = Code::UnknownPath.word().as_bytes();
@@ -149,7 +151,7 @@ impl Answered {
 
 pub(crate) async fn answer(
     app: &App,
-    relayed: Relayed,
+    relayed: RelayBody,
     head: &Parts,
     incoming: Incoming,
     id: &RequestId,
@@ -158,13 +160,13 @@ pub(crate) async fn answer(
     let body = body::read(incoming).await?;
     let token = access::presented(&head.headers);
     let answered = ask(app, &Question { method: relayed.method(), path, token, body }).await?;
-    let is_list = relayed == Relayed::Overrides && answered.status == StatusCode::OK;
+    let is_list = relayed == RelayBody::Overrides && answered.status == StatusCode::OK;
     let body = if is_list { answered.listed() } else { answered.body.to_vec() };
     Ok(respond::json(answered.status, body, id.clone()))
 }
 
 /// Asks the control plane that this node follows.
-pub(crate) async fn ask(app: &App, question: &Question<'_>) -> Result<Answered, Refusal> {
+pub(crate) async fn ask(app: &App, question: &Question<'_>) -> Result<RelayAnswer, Refusal> {
     let Some(view) = &app.following else { return Err(no_control_plane()) };
     let Ok(_room) = ROOM.try_acquire() else { return Err(busy()) };
     let servers = view.servers().as_slice();
@@ -172,38 +174,38 @@ pub(crate) async fn ask(app: &App, question: &Question<'_>) -> Result<Answered, 
     let first = view.status().0.server.min(servers.len().saturating_sub(1));
     let mut problem = no_control_plane();
     for server in servers[first..].iter().chain(&servers[..first]) {
-        match timeout(ANSWER_WITHIN, send(server, question)).await {
+        match timeout(REPLY_TIMEOUT, send(server, question)).await {
             Ok(Ok(answered)) if answered.is_of_a_broker() => problem = broker(server),
             Ok(Ok(answered)) => return Ok(answered),
             // It may have been made: trying another could make it twice.
-            Ok(Err(Failed::Unanswered(reason))) => return Err(away(server, &reason)),
-            Ok(Err(Failed::Unreached(reason))) => problem = away(server, &reason),
+            Ok(Err(RelayError::Unanswered(reason))) => return Err(away(server, &reason)),
+            Ok(Err(RelayError::Unreached(reason))) => problem = away(server, &reason),
             Err(_) => return Err(away(server, "no answer in time")),
         }
     }
     Err(problem)
 }
 
-enum Failed {
+enum RelayError {
     /// Nothing was sent.
     Unreached(String),
     Unanswered(String),
 }
 
-async fn send(server: &Endpoint, question: &Question<'_>) -> Result<Answered, Failed> {
-    let unanswered = |error: hyper::Error| Failed::Unanswered(error.to_string());
-    let stream = timeout(CONNECT_WITHIN, server.connect_for_http()).await;
+async fn send(server: &Endpoint, question: &Question<'_>) -> Result<RelayAnswer, RelayError> {
+    let unanswered = |error: hyper::Error| RelayError::Unanswered(error.to_string());
+    let stream = timeout(CONNECT_TIMEOUT, server.connect_for_http()).await;
     let stream =
-        stream.unwrap_or_else(|_| Err("no connection in time".to_owned())).map_err(Failed::Unreached)?;
+        stream.unwrap_or_else(|_| Err("no connection in time".to_owned())).map_err(RelayError::Unreached)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(unanswered)?;
-    let request = request(server, question).map_err(Failed::Unreached)?;
+    let request = request(server, question).map_err(RelayError::Unreached)?;
     let exchange = async {
         let response = sender.send_request(request).await.map_err(unanswered)?;
         let status = response.status();
         let next = response.headers().get(NEXT).and_then(|next| next.to_str().ok()).map(str::to_owned);
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Failed::Unanswered(error.to_string()))?.to_bytes();
-        Ok(Answered { status, body, next })
+        let body = body.map_err(|error| RelayError::Unanswered(error.to_string()))?.to_bytes();
+        Ok(RelayAnswer { status, body, next })
     };
     // The connection does the work, and ends with what was asked for.
     tokio::select! {

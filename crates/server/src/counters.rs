@@ -64,7 +64,7 @@ pub(crate) static COUNTERS: Counters = Counters {
 
 impl Counters {
     /// All counters at one time, by name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 15] {
+    pub(crate) fn counts_by_name(&self) -> [(&'static str, u64); 15] {
         let counted = [
             ("connections_refused", &self.connections_refused),
             ("connections_too_slow", &self.connections_too_slow),
@@ -100,8 +100,9 @@ mod tests {
 
     #[test]
     fn spans_that_found_their_queue_full_are_counted_as_dropped() {
-        let dropped =
-            || COUNTERS.named().into_iter().find(|(name, _)| *name == "otlp_records_dropped").unwrap().1;
+        let dropped = || {
+            COUNTERS.counts_by_name().into_iter().find(|(name, _)| *name == "otlp_records_dropped").unwrap().1
+        };
         let before = dropped();
         let span = Span::root("a", SpanKind::Server, Nanos::ZERO);
         (0..10_000).for_each(|_| spans::record(span.clone()));

@@ -11,11 +11,13 @@ use crate::latency::{time, time_asked};
 use crate::refusal::Refusal;
 use crate::route::Call;
 use crate::trace;
-use crate::wire::{Body, Form, Prepared, Use};
+use crate::wire::{Body, Form, PreparedCall, Use};
 use tidegate_core::{Moment, Nanos};
 use tidegate_decisions::RequestTag;
 use tidegate_node::journal;
-use tidegate_node::{Answer, Asking, Decided, Purpose, Request, RequestError, Subject, VersionedRules};
+use tidegate_node::{
+    Answer, DecideOutcome, PendingDecision, Purpose, Request, RequestError, Subject, VersionedRules,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
@@ -43,7 +45,7 @@ impl Call {
 }
 
 /// A decision made without waiting, or what is needed to finish it.
-pub(crate) enum Tried<T, P> {
+pub(crate) enum TryDecision<T, P> {
     Answered(T),
     /// The region has to be asked first. Nothing was charged.
     MustAsk(P),
@@ -52,7 +54,7 @@ pub(crate) enum Tried<T, P> {
 /// A request that the engine understood, and that has to ask its region. Dropped, it changes nothing.
 #[derive(Debug)]
 pub(crate) struct PendingAsk<'r> {
-    asking: Box<Asking<'r>>,
+    asking: Box<PendingDecision<'r>>,
     began: Moment,
 }
 
@@ -72,18 +74,18 @@ pub(crate) fn try_decide<'a>(
     rules: &'a VersionedRules,
     (call, body): (Call, &'a [u8]),
     request_id: &str,
-) -> Result<Tried<Reply, PendingCall<'a>>, Refusal> {
+) -> Result<TryDecision<Reply, PendingCall<'a>>, Refusal> {
     let body = Body::read(body, call.form())?;
     let tried = {
-        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        let prepared = PreparedCall::new(&body, call.form(), Use::Decide)?;
         let (tenant, subject) = (caller.tenant(), prepared.subject());
         let request = Request { tenant, purpose: call.purpose(), subject };
         name_request(app, request_id);
         try_engine(app, rules, &request, |answer| reply(call, answer, subject, request_id))?
     };
     Ok(match tried {
-        Tried::Answered(reply) => Tried::Answered(reply),
-        Tried::MustAsk(ask) => Tried::MustAsk(PendingCall { call, body, ask }),
+        TryDecision::Answered(reply) => TryDecision::Answered(reply),
+        TryDecision::MustAsk(ask) => TryDecision::MustAsk(PendingCall { call, body, ask }),
     })
 }
 
@@ -100,15 +102,15 @@ pub(crate) async fn decide(
     }
     let rules = app.engine.rules();
     match try_decide(app, caller, &rules, (call, body), request_id)? {
-        Tried::Answered(reply) => Ok(reply),
+        TryDecision::Answered(reply) => Ok(reply),
         // Boxed: it is large, and nearly nobody waits.
-        Tried::MustAsk(pending) => Box::pin(pending.finish(app, request_id)).await,
+        TryDecision::MustAsk(pending) => Box::pin(pending.finish(app, request_id)).await,
     }
 }
 
 async fn reset(app: &App, caller: &Caller, body: &[u8]) -> Result<Reply, Refusal> {
     let body = Body::read(body, Call::Reset.form())?;
-    let prepared = Prepared::new(&body, Call::Reset.form(), Use::Reset)?;
+    let prepared = PreparedCall::new(&body, Call::Reset.form(), Use::Reset)?;
     let (tenant, subject) = (caller.tenant(), prepared.subject());
     let request = Request { tenant, purpose: Call::Reset.purpose(), subject };
     let rules = app.engine.rules();
@@ -126,7 +128,7 @@ impl PendingCall<'_> {
         let PendingCall { call, body, ask } = self;
         let answer = ask.finish(app).await;
         // Made again from what was read: names for the answer.
-        let prepared = Prepared::new(&body, call.form(), Use::Decide)?;
+        let prepared = PreparedCall::new(&body, call.form(), Use::Decide)?;
         Ok(reply(call, &answer, prepared.subject(), request_id))
     }
 }
@@ -175,14 +177,14 @@ pub(crate) fn try_engine<'r, T>(
     rules: &'r VersionedRules,
     request: &Request<'_>,
     tell: impl FnOnce(&Answer<'r>) -> T,
-) -> Result<Tried<T, PendingAsk<'r>>, RequestError> {
+) -> Result<TryDecision<T, PendingAsk<'r>>, RequestError> {
     let began = app.clock.now();
     match app.engine.decide(rules, request, began)? {
-        Decided::Answer(ref answer) => {
+        DecideOutcome::Answer(ref answer) => {
             decided_at_once(app, began);
-            Ok(Tried::Answered(tell(answer)))
+            Ok(TryDecision::Answered(tell(answer)))
         }
-        Decided::Ask(asking) => Ok(Tried::MustAsk(PendingAsk { asking, began })),
+        DecideOutcome::Ask(asking) => Ok(TryDecision::MustAsk(PendingAsk { asking, began })),
     }
 }
 
@@ -203,12 +205,12 @@ pub(crate) async fn ask_engine<'r>(
 ) -> Result<Answer<'r>, RequestError> {
     let began = app.clock.now();
     match app.engine.decide(rules, request, began)? {
-        Decided::Answer(answer) => {
+        DecideOutcome::Answer(answer) => {
             decided_at_once(app, began);
             Ok(answer)
         }
         // Boxed: it is large, and whoever may have to wait would be as large.
-        Decided::Ask(asking) => Ok(Box::pin(PendingAsk { asking, began }.finish(app)).await),
+        DecideOutcome::Ask(asking) => Ok(Box::pin(PendingAsk { asking, began }.finish(app)).await),
     }
 }
 

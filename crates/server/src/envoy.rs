@@ -3,12 +3,12 @@
 //! A domain is a namespace and a descriptor's entries are attributes; the engine decides. Nothing here knows
 //! how the bytes came, and nothing of Envoy is known to what lies below.
 
-mod asked;
 mod decide;
 mod decode;
 mod encode;
 mod json_reply;
 mod json_request;
+mod rate_limit_request;
 mod verdict;
 
 pub(crate) use decide::decide;

@@ -10,9 +10,9 @@
 
 use crate::access::Caller;
 use crate::counters::COUNTERS;
-use crate::decide::{self, Tried};
+use crate::decide::{self, TryDecision};
 use crate::log_gate::LogGate;
-use crate::rate_headers::{self, Header, Told};
+use crate::rate_headers::{self, Header, RateLimitHeaders};
 use crate::refusal::{Code, Refusal, excerpt};
 use crate::request_id::{self, RequestId};
 use crate::respond::{self, HttpResponse};
@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::fmt;
 use tidegate_core::{Cost, Decision, Nanos, Role, Spec};
 use tidegate_node::request::{ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTE_VALUE_BYTES_MAX, ATTRIBUTES_MAX};
-use tidegate_node::{Answer, Origin, Purpose, Request, Said, Subject};
+use tidegate_node::{Answer, LimitOutcome, LimitSource, Purpose, Request, Subject};
 use tidegate_rules::{Attributes, Rule};
 
 const PREFIX: &str = "x-tidegate-";
@@ -158,13 +158,13 @@ pub(crate) fn refusal_status(app: &App, refusal: &Refusal) -> StatusCode {
 }
 
 async fn decide(app: &App, caller: &Caller, head: &Parts, id: RequestId) -> Result<HttpResponse, Refusal> {
-    let asked = Asked::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
+    let asked = AuthRequest::read(app, head.uri.query().unwrap_or(""), &head.headers)?;
     let request = asked.request(caller);
     decide::name_request(app, id.as_str());
     let rules = app.engine.rules();
     match decide::try_engine(app, &rules, &request, |decided| response(app, decided, &id))? {
-        Tried::Answered(response) => Ok(response),
-        Tried::MustAsk(pending) => Ok(response(app, &Box::pin(pending.finish(app)).await, &id)),
+        TryDecision::Answered(response) => Ok(response),
+        TryDecision::MustAsk(pending) => Ok(response(app, &Box::pin(pending.finish(app)).await, &id)),
     }
 }
 
@@ -184,20 +184,20 @@ pub(crate) fn status(decided: &Answer<'_>) -> StatusCode {
 
 /// Gives each header about limits to `take`.
 pub(crate) fn each_header(decided: &Answer<'_>, now: Nanos, take: impl FnMut(Header, &[u8])) {
-    rate_headers::each(&told(decided, now), answer::retry_after_seconds(decided), take);
+    rate_headers::each(&limit_headers(decided, now), answer::retry_after_seconds(decided), take);
 }
 
-/// The limits that headers are about, the strictest first. Shadow limits aren't told.
-fn told<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[Told<'r>; LIMITS_MAX]> {
+/// Returns the limits that headers are written for, the strictest first, without shadow limits.
+fn limit_headers<'r>(answer: &Answer<'r>, now: Nanos) -> SmallVec<[RateLimitHeaders<'r>; LIMITS_MAX]> {
     let enforced = answer.limits.iter().filter(|limit| limit.role != Role::Shadow);
     let mut decided: SmallVec<[(&'r Rule, Decision); LIMITS_MAX]> = enforced
-        .filter_map(|limit| match (limit.said, limit.origin) {
-            (Said::Decided(decision), Origin::Rule(rule)) => Some((rule, decision)),
+        .filter_map(|limit| match (limit.outcome, limit.source) {
+            (LimitOutcome::Decided(decision), LimitSource::Rule(rule)) => Some((rule, decision)),
             _ => None,
         })
         .collect();
     decided.sort_by_key(|(_, decision)| (decision.is_admitted(), decision.remaining));
-    let told = |(rule, decision): &(&'r Rule, Decision)| Told {
+    let told = |(rule, decision): &(&'r Rule, Decision)| RateLimitHeaders {
         name: &rule.name,
         limit: decision.limit,
         remaining: decision.remaining,
@@ -218,14 +218,14 @@ fn window_seconds(rule: &Rule, now: Nanos) -> Option<u64> {
     Some(length.get().div_ceil(Nanos::PER_SECOND))
 }
 
-/// What the headers and the query say.
-pub(crate) struct Asked<'a> {
+/// A forward-auth request: its headers and its query.
+pub(crate) struct AuthRequest<'a> {
     namespace: Cow<'a, str>,
     cost: Cost,
     attributes: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AuthRequest<'a> {
     pub(crate) fn read(app: &'a App, query: &'a str, headers: &'a HeaderMap) -> Result<Self, Refusal> {
         let ForwardAuth { accepted, mapped } = &app.forward_auth;
         let query = Query::read(query)?;
@@ -270,11 +270,11 @@ impl<'a> Asked<'a> {
             return Err(Refusal::new(Code::TooMany, message, "send only the attributes that rules name"));
         }
         let cost = cost.map_or(Ok(Cost::ONE), |text| read_cost(&text))?;
-        Ok(Asked { namespace: namespace.ok_or_else(no_namespace)?, cost, attributes })
+        Ok(AuthRequest { namespace: namespace.ok_or_else(no_namespace)?, cost, attributes })
     }
 
     pub(crate) fn request<'q>(&'q self, caller: &'q Caller) -> Request<'q> {
-        let Asked { namespace, cost, attributes } = self;
+        let AuthRequest { namespace, cost, attributes } = self;
         let subject = Subject::Rules { namespace, attributes: Attributes(attributes), cost: *cost };
         Request { tenant: caller.tenant(), purpose: Purpose::Check, subject }
     }

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use crate::route::Call;
 use crate::{
-    App, ForwardAuth, MappedHeader, cross_site, forward_auth, grpc, idempotency, plain, resp, unkey,
+    App, ForwardAuth, MappedHeader, cross_site, fast_path, forward_auth, grpc, idempotency, resp, unkey,
 };
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request};
@@ -158,7 +158,7 @@ pub fn resp_commands(input: &[u8]) {
 }
 
 pub fn plain_http(input: &[u8]) {
-    plain::fuzz(app(), input);
+    fast_path::fuzz(app(), input);
 }
 
 /// A line with the target, then a header on each line.

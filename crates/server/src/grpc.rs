@@ -24,7 +24,7 @@ use h2::RecvStream;
 use h2::server::{self, Connection, SendResponse};
 use hyper::Request;
 use hyper::body::Bytes;
-use keep_alive::{KeepAlive, Look};
+use keep_alive::{KeepAlive, KeepAliveCheck};
 use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -137,20 +137,20 @@ async fn answer_all<S>(
                 if !is_open {
                     return;
                 }
-                keep_alive.note_call();
+                keep_alive.record_call();
             }
             () = stopped.as_mut(), if !closes => {
                 closes = true;
                 connection.graceful_shutdown();
             }
-            look = keep_alive.look(), if !closes => match look {
-                Look::Alive => {}
-                Look::Idle if connection.has_streams() => {}
-                Look::Idle => {
+            look = keep_alive.check(), if !closes => match look {
+                KeepAliveCheck::Alive => {}
+                KeepAliveCheck::Idle if connection.has_streams() => {}
+                KeepAliveCheck::Idle => {
                     closes = true;
                     connection.graceful_shutdown();
                 }
-                Look::Dead => return COUNTERS.connections_too_slow.add_one(),
+                KeepAliveCheck::Dead => return COUNTERS.connections_too_slow.add_one(),
             },
         }
     }

@@ -25,45 +25,45 @@ const EVERY: Duration = Duration::from_secs(1);
 const MILLIS_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Default)]
-pub struct History(Mutex<Past>);
+pub struct History(Mutex<HistoryLevels>);
 
 #[derive(Debug)]
-struct Past {
+struct HistoryLevels {
     rings: [Ring; RANGES.len()],
     names: Names,
     last: Option<Counts>,
 }
 
-impl Default for Past {
+impl Default for HistoryLevels {
     fn default() -> Self {
-        Past { rings: RANGES.map(Ring::new), names: Names::default(), last: None }
+        HistoryLevels { rings: RANGES.map(Ring::new), names: Names::default(), last: None }
     }
 }
 
-impl Past {
-    fn note(&mut self, at: Nanos, totals: Counts, open_breakers: u32) {
+impl HistoryLevels {
+    fn record(&mut self, at: Nanos, totals: Counts, open_breakers: u32) {
         let Some(last) = self.last.replace(totals) else { return };
         let Some(counts) = self.last.as_ref().map(|totals| totals.since(&last)) else { return };
         for ring in &mut self.rings {
-            ring.note(at, &counts, open_breakers, &mut self.names);
+            ring.record(at, &counts, open_breakers, &mut self.names);
         }
     }
 }
 
-/// Notes each second what the node has counted, until the future is dropped.
-pub async fn keep_history(app: Arc<App>) {
+/// Records each second what the node has counted, until the future is dropped.
+pub async fn record_history(app: Arc<App>) {
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let (totals, away) = (Counts::of(&app), shards_away(&app));
-        app.history.0.lock().note(app.clock.now().now, totals, away);
+        app.history.0.lock().record(app.clock.now().now, totals, away);
     }
 }
 
-/// What is asked for.
+/// The query of `GET /v1/history`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Asked {
+struct HistoryQuery {
     /// `None`: the last quarter of an hour in short.
     range: Option<Range>,
     after: Nanos,
@@ -73,10 +73,10 @@ struct Asked {
 /// oldest first; with `range` all that is known of each step of it. All tenants together, so the operators' alone.
 pub(crate) fn answer(app: &App, caller: &Caller, query: Option<&str>) -> Result<Vec<u8>, Refusal> {
     caller.require_operator()?;
-    let Asked { range, after } = read(query.unwrap_or_default())?;
+    let HistoryQuery { range, after } = read(query.unwrap_or_default())?;
     let now = app.clock.now().now;
     let mut past = app.history.0.lock();
-    let Past { rings, names, .. } = &mut *past;
+    let HistoryLevels { rings, names, .. } = &mut *past;
     let wanted = range.unwrap_or(RANGES[0]);
     let Some(ring) = rings.iter().find(|ring| ring.range == wanted) else { return Ok(Vec::new()) };
     let (steps, filling) = ring.after(after, names);
@@ -216,7 +216,7 @@ fn millis(at: Nanos) -> u64 {
 }
 
 /// `range=…` and `after_ms=…`, and nothing else.
-fn read(query: &str) -> Result<Asked, Refusal> {
+fn read(query: &str) -> Result<HistoryQuery, Refusal> {
     let (mut range, mut after) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -244,7 +244,7 @@ fn read(query: &str) -> Result<Asked, Refusal> {
         // The whole millisecond was told.
         after = Some(Nanos::from_millis(number).plus(Nanos::new(999_999)));
     }
-    Ok(Asked { range, after: after.unwrap_or(Nanos::ZERO) })
+    Ok(HistoryQuery { range, after: after.unwrap_or(Nanos::ZERO) })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_CHARS_MAX: usize = 255;
-const KEPT_FOR: Nanos = Nanos::from_secs(60);
+const IDEMPOTENCY_TTL: Nanos = Nanos::from_secs(60);
 /// Of keys and answers, in each generation. A tenant may have as many as are left for others: one alone half.
 const BYTES_MAX: usize = 32 << 20;
 /// What an entry takes beside its texts.
@@ -61,8 +61,8 @@ struct Attempt {
 impl Attempt {
     /// Whether its answer, or the one that is being waited for, is still to be given.
     fn is_in_force(&self, now: Nanos) -> bool {
-        let wait = self.reply.get().and_then(|reply| reply.retry_after).unwrap_or(KEPT_FOR);
-        now.minus(self.at) < wait.min(KEPT_FOR)
+        let wait = self.reply.get().and_then(|reply| reply.retry_after).unwrap_or(IDEMPOTENCY_TTL);
+        now.minus(self.at) < wait.min(IDEMPOTENCY_TTL)
     }
 
     fn bytes(&self, name: &str) -> usize {
@@ -124,7 +124,7 @@ impl Generations {
         fingerprint: u64,
         now: Nanos,
     ) -> Option<Arc<Attempt>> {
-        if now.minus(self.since) >= KEPT_FOR || now < self.since {
+        if now.minus(self.since) >= IDEMPOTENCY_TTL || now < self.since {
             self.old = std::mem::take(&mut self.young);
             self.since = now;
         }

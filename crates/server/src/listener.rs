@@ -4,10 +4,10 @@
 //! comes when there are too many is told so. At shutdown, whoever has connected already is still served.
 
 use crate::budget::{ConnectionBudget, SWEEP_EVERY};
-use crate::connection::{self, Arrived, Closing};
+use crate::connection::{self, NewConnection, ShutdownSignal};
+use crate::connection_balancer::ThreadSlot;
 use crate::counters::COUNTERS;
 use crate::for_caller;
-use crate::rota::Seated;
 use crate::socket::{Listener, Socket};
 use crate::{App, Surface};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -47,12 +47,12 @@ pub async fn serve(
             biased;
             () = stopped(&mut shutdown) => break,
             Some(ended) = connections.tasks.join_next() => {
-                note_end(&ended);
+                log_end(&ended);
                 // A descriptor is free again.
                 pause = Duration::ZERO;
             }
             accepted = accept(&mut listener, pause) => match accepted {
-                Err(error) => pause = note_failure(&error, pause),
+                Err(error) => pause = log_failure(&error, pause),
                 Ok((socket, seated)) => {
                     pause = Duration::ZERO;
                     connections.take(socket, seated);
@@ -96,15 +96,15 @@ impl Connections {
     }
 
     /// Serves it if there is room.
-    fn take(&mut self, socket: Socket, seated: Seated) {
+    fn take(&mut self, socket: Socket, seated: ThreadSlot) {
         let Some(place) = self.budget.admit(&self.app.tokens) else {
             COUNTERS.connections_refused.add_one();
             return socket.refuse(self.surface);
         };
-        let closing = Closing { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
+        let closing = ShutdownSignal { watcher: self.graceful.watcher(), shutdown: self.closing.subscribe() };
         let (surface, app) = (self.surface, Arc::clone(&self.app));
         let registration = place.registration();
-        let arrived = Arrived { socket, surface, app, closing, place: (place, seated) };
+        let arrived = NewConnection { socket, surface, app, closing, place: (place, seated) };
         registration.served_by(self.tasks.spawn(for_caller::marked(connection::serve(Box::new(arrived)))));
     }
 
@@ -131,7 +131,7 @@ pub(crate) fn sweeps() -> Interval {
     sweeps
 }
 
-pub(crate) async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, Seated)> {
+pub(crate) async fn accept(listener: &mut Listener, pause: Duration) -> io::Result<(Socket, ThreadSlot)> {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
@@ -143,7 +143,7 @@ static LOGGED: Mutex<(Option<Instant>, u64)> = Mutex::new((None, 0));
 
 /// Counts a failed accept, and logs it unless one was logged within the last second; returns how long to wait before
 /// the next.
-pub(crate) fn note_failure(error: &io::Error, pause: Duration) -> Duration {
+pub(crate) fn log_failure(error: &io::Error, pause: Duration) -> Duration {
     COUNTERS.accept_failures.add_one();
     let (logged_at, failures) = &mut *LOGGED.lock();
     *failures += 1;
@@ -161,7 +161,7 @@ pub(crate) fn note_failure(error: &io::Error, pause: Duration) -> Duration {
     (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
-fn note_end(ended: &Result<(), JoinError>) {
+fn log_end(ended: &Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {

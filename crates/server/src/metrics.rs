@@ -29,7 +29,8 @@ pub(crate) fn text(app: &App) -> String {
 pub(crate) fn families(app: &App) -> Vec<Family> {
     let mut families = Families::default();
     node(&mut families, app);
-    for (name, count) in app.engine.journal().iter().flat_map(|journal| journal.recorder().counters().named())
+    for (name, count) in
+        app.engine.journal().iter().flat_map(|journal| journal.recorder().counters().counts_by_name())
     {
         families.counter(name, count);
     }
@@ -78,7 +79,7 @@ fn node(families: &mut Families, app: &App) {
     families.push("node_info", Kind::Gauge, vec![Sample::whole(labels, 1)]);
     let source = vec![("source", app.secret_source.into())];
     families.push("fleet_secret_info", Kind::Gauge, vec![Sample::whole(source, 1)]);
-    for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
+    for (name, count) in app.engine.stats().counts_by_name().into_iter().chain(COUNTERS.counts_by_name()) {
         families.counter(name, count);
     }
     rules::collect(families, app);

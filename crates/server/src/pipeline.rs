@@ -33,7 +33,7 @@ pub(crate) trait Session {
         rules: &'a VersionedRules,
         input: &'a [u8],
         output: &mut Vec<u8>,
-    ) -> Answered<Self::Pending<'a>>;
+    ) -> PassResult<Self::Pending<'a>>;
 
     /// Asks the region about a request and answers it. Returns how long the request is in the input.
     ///
@@ -53,7 +53,7 @@ pub(crate) type Finishing<'a> = Pin<Box<dyn Future<Output = usize> + Send + 'a>>
 
 /// How far a pass over the input came, and what to do before the next.
 #[derive(Debug)]
-pub(crate) struct Answered<P> {
+pub(crate) struct PassResult<P> {
     pub(crate) consumed: usize,
     pub(crate) then: PassEnd<P>,
 }
@@ -62,11 +62,11 @@ pub(crate) struct Answered<P> {
 pub(crate) enum PassEnd<P> {
     /// The next request has to ask its region.
     Finish(P),
-    Then(Then),
+    Then(NextStep),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
+pub(crate) enum NextStep {
     /// Everything that was whole is answered.
     Read,
     /// There may be more, when what is answered so far was written.
@@ -81,7 +81,7 @@ pub(crate) enum Then {
 
 /// How a connection ended here.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum PipelineEnd {
     Closed,
     /// With these bytes read and not answered.
     HandedOver(Vec<u8>),
@@ -94,7 +94,7 @@ pub(crate) async fn serve<S, P>(
     session: &mut P,
     app: &App,
     shutdown: watch::Receiver<bool>,
-) -> Ended
+) -> PipelineEnd
 where
     S: AsyncRead + AsyncWrite + Unpin,
     P: Session,
@@ -105,11 +105,11 @@ where
         biased;
         ended = connection.run(shutdown) => ended.unwrap_or_else(|error| {
             tracing::debug!(%error, "a connection ended with an error");
-            Ended::Closed
+            PipelineEnd::Closed
         }),
         () = progress.until_too_slow(P::PATIENCE) => {
             COUNTERS.connections_too_slow.add_one();
-            Ended::Closed
+            PipelineEnd::Closed
         }
     };
     if let Some(buffers) = connection.buffers.take() {
@@ -128,7 +128,7 @@ pub(crate) struct Connection<'c, S, P> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
-    async fn run(&mut self, shutdown: watch::Receiver<bool>) -> io::Result<Ended> {
+    async fn run(&mut self, shutdown: watch::Receiver<bool>) -> io::Result<PipelineEnd> {
         let mut waiting = shutdown.clone();
         let mut stop = pin!(async move {
             // A sender that is gone stops too.
@@ -153,10 +153,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
             }
             self.progress.read();
             match self.answer().await? {
-                Then::Close => return self.close().await,
-                Then::End => break,
-                Then::HandOver => return Ok(Ended::HandedOver(self.unread())),
-                Then::Read | Then::Write => {}
+                NextStep::Close => return self.close().await,
+                NextStep::End => break,
+                NextStep::HandOver => return Ok(PipelineEnd::HandedOver(self.unread())),
+                NextStep::Read | NextStep::Write => {}
             }
             // Told by an atomic; a client that never pauses would keep the future above from being polled.
             if !is_stopping && shutdown.has_changed().unwrap_or(true) {
@@ -168,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
             }
         }
         self.stream.shutdown().await?;
-        Ok(Ended::Closed)
+        Ok(PipelineEnd::Closed)
     }
 
     pub(crate) fn has_begun_a_request(&self) -> bool {
@@ -180,14 +180,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
     }
 
     /// Answers everything whole that was read, and writes it.
-    pub(crate) async fn answer(&mut self) -> io::Result<Then> {
+    pub(crate) async fn answer(&mut self) -> io::Result<NextStep> {
         let mut has_answered = false;
         loop {
             let (consumed, then) = {
-                let Some(buffers) = &mut self.buffers else { return Ok(Then::Read) };
+                let Some(buffers) = &mut self.buffers else { return Ok(NextStep::Read) };
                 let rules = self.app.engine.rules();
                 let (input, output) = buffers.both();
-                let Answered { consumed, then } = self.session.answer(self.app, &rules, input, output);
+                let PassResult { consumed, then } = self.session.answer(self.app, &rules, input, output);
                 match then {
                     PassEnd::Then(then) => (consumed, Some(then)),
                     // The requests after it wait.
@@ -203,8 +203,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
             has_answered |= consumed > 0;
             let Some(then) = then else { continue };
             match then {
-                Then::Write => self.write().await?,
-                Then::Read | Then::Close | Then::End | Then::HandOver => {
+                NextStep::Write => self.write().await?,
+                NextStep::Read | NextStep::Close | NextStep::End | NextStep::HandOver => {
                     self.write().await?;
                     if has_answered {
                         self.progress.wrote();
@@ -249,7 +249,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
     /// Closes so that the client gets to read why: the kernel would answer what it still sends with a reset that
     /// overtakes the reply.
     #[cold]
-    async fn close(&mut self) -> io::Result<Ended> {
+    async fn close(&mut self) -> io::Result<PipelineEnd> {
         self.stream.shutdown().await?;
         self.progress.read();
         let mut dropped = Buffers::lend();
@@ -261,6 +261,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin, P: Session> Connection<'_, S, P> {
             }
         }
         dropped.give_back();
-        Ok(Ended::Closed)
+        Ok(PipelineEnd::Closed)
     }
 }

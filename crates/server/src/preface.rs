@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 
 const PREFACE: &[u8] = b"PRI ";
 /// A client that has sent fewer bytes by then gets nothing.
-const TELL_MAX: Duration = Duration::from_secs(10);
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
@@ -17,8 +17,8 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// What the client speaks, and the socket with nothing taken from it; `None` when it is gone or too slow.
-pub(crate) async fn tell(mut socket: Socket) -> Option<(Socket, Protocol)> {
+/// Detects the protocol, and returns the socket with nothing taken from it; `None` when it is gone or too slow.
+pub(crate) async fn detect(mut socket: Socket) -> Option<(Socket, Protocol)> {
     let mut first = Vec::with_capacity(1024);
     let read = async {
         while PREFACE.starts_with(&first) && first.len() < PREFACE.len() {
@@ -28,7 +28,7 @@ pub(crate) async fn tell(mut socket: Socket) -> Option<(Socket, Protocol)> {
         }
         Some(if first.starts_with(PREFACE) { Protocol::Http2 } else { Protocol::Http1 })
     };
-    match tokio::time::timeout(TELL_MAX, read).await {
+    match tokio::time::timeout(PREFACE_TIMEOUT, read).await {
         Ok(told) => told.map(|protocol| (Socket::LookedAt { first, rest: Box::new(socket) }, protocol)),
         Err(_) => {
             COUNTERS.connections_too_slow.add_one();
@@ -55,7 +55,7 @@ mod tests {
             let (mut client, server) = UnixStream::pair().unwrap();
             // In two pieces, the first of them too short to tell.
             client.write_all(&bytes.as_bytes()[..1]).await.unwrap();
-            let told = tokio::spawn(tell(Socket::Unix(server)));
+            let told = tokio::spawn(detect(Socket::Unix(server)));
             client.write_all(&bytes.as_bytes()[1..]).await.unwrap();
             if bytes == "PR" {
                 drop(client);

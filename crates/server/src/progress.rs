@@ -28,7 +28,7 @@ impl Patience {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Bytes have come that no answer was written for.
-    owes_answer: AtomicBool,
+    has_unanswered: AtomicBool,
     answers: AtomicU64,
     lingers: AtomicBool,
 }
@@ -36,12 +36,12 @@ pub(crate) struct Progress {
 impl Progress {
     #[inline]
     pub(crate) fn read(&self) {
-        self.owes_answer.store(true, Ordering::Relaxed);
+        self.has_unanswered.store(true, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn wrote(&self) {
-        self.owes_answer.store(false, Ordering::Relaxed);
+        self.has_unanswered.store(false, Ordering::Relaxed);
         // One task reads and writes a connection, so nothing is lost between the load and the store.
         self.answers.store(self.answers.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
@@ -68,8 +68,8 @@ impl Progress {
 #[derive(Debug, Default)]
 struct Watch {
     answers: u64,
-    looks_owing: u32,
-    looks_idle: u32,
+    checks_unanswered: u32,
+    checks_idle: u32,
 }
 
 impl Watch {
@@ -78,12 +78,12 @@ impl Watch {
         let answers = progress.answers.load(Ordering::Relaxed);
         if answers != self.answers {
             *self = Watch { answers, ..Watch::default() };
-        } else if progress.owes_answer.load(Ordering::Relaxed) {
-            self.looks_owing += 1;
+        } else if progress.has_unanswered.load(Ordering::Relaxed) {
+            self.checks_unanswered += 1;
         } else {
-            self.looks_idle += 1;
+            self.checks_idle += 1;
         }
-        self.looks_owing > patience.looks_while_owing || self.looks_idle > patience.looks_while_idle
+        self.checks_unanswered > patience.looks_while_owing || self.checks_idle > patience.looks_while_idle
     }
 }
 

@@ -10,9 +10,9 @@ use hyper::header::{HeaderName, RETRY_AFTER};
 /// The largest integer of a structured field.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// What is told about one limit.
+/// The values of the rate limit headers, for one limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct RateLimitHeaders<'a> {
     pub name: &'a str,
     pub limit: u64,
     pub remaining: u64,
@@ -56,7 +56,11 @@ impl Header {
 }
 
 /// Gives each header and its value to `take`. The strictest limit comes first.
-pub(crate) fn each(told: &[Told<'_>], retry_after_seconds: Option<u64>, mut take: impl FnMut(Header, &[u8])) {
+pub(crate) fn each(
+    told: &[RateLimitHeaders<'_>],
+    retry_after_seconds: Option<u64>,
+    mut take: impl FnMut(Header, &[u8]),
+) {
     let mut value = Vec::with_capacity(64);
     let mut number = |header, number| {
         value.clear();
@@ -89,7 +93,11 @@ pub(crate) fn each(told: &[Told<'_>], retry_after_seconds: Option<u64>, mut take
 }
 
 /// A structured field's list of names, each with its parameters.
-fn list(out: &mut Vec<u8>, told: &[Told<'_>], parameters: impl Fn(&mut Vec<u8>, &Told<'_>)) {
+fn list(
+    out: &mut Vec<u8>,
+    told: &[RateLimitHeaders<'_>],
+    parameters: impl Fn(&mut Vec<u8>, &RateLimitHeaders<'_>),
+) {
     out.clear();
     for told in told {
         if !out.is_empty() {
@@ -125,7 +133,7 @@ fn quoted(out: &mut Vec<u8>, text: &str) {
 mod tests {
     use super::*;
 
-    fn lines(told: &[Told<'_>], retry_after_seconds: Option<u64>) -> Vec<String> {
+    fn lines(told: &[RateLimitHeaders<'_>], retry_after_seconds: Option<u64>) -> Vec<String> {
         let mut lines = Vec::new();
         each(told, retry_after_seconds, |header, value| {
             assert!(header.name().as_str().eq_ignore_ascii_case(header.text()));
@@ -136,10 +144,20 @@ mod tests {
 
     #[test]
     fn numbers_are_of_the_strictest_limit_and_the_lists_of_all() {
-        let strict =
-            Told { name: "näh \"er", limit: 10, remaining: 2, reset_seconds: 7, window_seconds: Some(60) };
-        let wide =
-            Told { name: "wide", limit: u64::MAX, remaining: 5, reset_seconds: 9, window_seconds: None };
+        let strict = RateLimitHeaders {
+            name: "näh \"er",
+            limit: 10,
+            remaining: 2,
+            reset_seconds: 7,
+            window_seconds: Some(60),
+        };
+        let wide = RateLimitHeaders {
+            name: "wide",
+            limit: u64::MAX,
+            remaining: 5,
+            reset_seconds: 9,
+            window_seconds: None,
+        };
         assert_eq!(
             lines(&[strict, wide], Some(3)),
             [

@@ -19,19 +19,19 @@ pub(crate) use connection::serve;
 /// What fuzzing calls: any bytes as what a client sent, answered to the end without a connection.
 #[cfg(feature = "fuzz")]
 pub(crate) fn fuzz(app: &crate::App, mut input: &[u8]) {
-    use crate::pipeline::{Answered, PassEnd, Then};
-    use session::{Asked, Session};
+    use crate::pipeline::{NextStep, PassEnd, PassResult};
+    use session::{Session, ThrottleRequest};
     let mut session = Session::new(app, crate::budget::Registration::default());
     loop {
         let mut output = Vec::new();
-        let Answered { consumed, then } = session.answer(app, input, &mut output);
+        let PassResult { consumed, then } = session.answer(app, input, &mut output);
         input = &input[consumed..];
         match then {
-            PassEnd::Then(Then::Read | Then::Close | Then::End | Then::HandOver) => return,
-            PassEnd::Then(Then::Write) => {
+            PassEnd::Then(NextStep::Read | NextStep::Close | NextStep::End | NextStep::HandOver) => return,
+            PassEnd::Then(NextStep::Write) => {
                 assert!(consumed > 0, "a pass that answers something has read something");
             }
-            PassEnd::Finish(pending) => match Asked::read(pending) {
+            PassEnd::Finish(pending) => match ThrottleRequest::read(pending) {
                 Some(asked) => input = &input[asked.length..],
                 None => unreachable!("the pass that asks has read it"),
             },

@@ -2,7 +2,7 @@
 
 use crate::Surface;
 use crate::access::Permission;
-use crate::control_relay::Relayed;
+use crate::control_relay::RelayBody;
 use crate::cross_site::Guard;
 use crate::dashboard;
 use crate::refusal::{Code, Refusal, excerpt};
@@ -21,7 +21,7 @@ pub(crate) enum Endpoint {
     /// One of the dashboard's files.
     Dashboard(dashboard::File),
     /// Handed on to the control plane.
-    Control(Relayed),
+    Control(RelayBody),
 }
 
 impl Endpoint {
@@ -152,7 +152,9 @@ pub(crate) fn endpoint(surface: Surface, method: &Method, path: &str) -> Result<
         (Surface::Admin, "/metrics") => Endpoint::Page(Page::Metrics),
         (Surface::Api, path) if let Some(operation) = Operation::at(path) => Endpoint::Unkey(operation),
         (Surface::Admin, path) if let Some(file) = dashboard::file(path) => Endpoint::Dashboard(file),
-        (Surface::Admin, path) if let Some(relayed) = Relayed::at(path, method) => Endpoint::Control(relayed),
+        (Surface::Admin, path) if let Some(relayed) = RelayBody::at(path, method) => {
+            Endpoint::Control(relayed)
+        }
         _ => return Err(unknown_path(surface, path)),
     };
     let fits = match endpoint {
@@ -169,7 +171,7 @@ pub(crate) fn allowed_methods(path: &str) -> &'static str {
     match endpoint(Surface::Api, &Method::POST, path) {
         Ok(Endpoint::Decision(_) | Endpoint::Envoy | Endpoint::Unkey(_)) => "POST",
         Ok(Endpoint::ForwardAuth) => "GET, HEAD, POST",
-        _ => match Relayed::at(path, &Method::GET) {
+        _ => match RelayBody::at(path, &Method::GET) {
             Some(relayed) => relayed.methods(),
             None => "GET, HEAD",
         },

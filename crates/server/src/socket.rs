@@ -1,8 +1,8 @@
 //! A listening socket and a connection, over TCP, TLS or a Unix socket: front ends don't care which.
 
 use crate::budget::ConnectionBudget;
-use crate::rota::{Seated, Turn};
-use crate::tls::Tls;
+use crate::connection_balancer::{BalancedListener, ThreadSlot};
+use crate::tls::ServerTls;
 use crate::{App, Surface};
 use std::io::{self, IoSlice, Write};
 use std::net;
@@ -18,24 +18,24 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug)]
 pub struct Listener {
     socket: ListeningSocket,
-    turn: Turn,
+    turn: BalancedListener,
 }
 
 #[derive(Debug)]
 pub enum ListeningSocket {
     Tcp(TcpListener),
-    Tls(TcpListener, Arc<Tls>),
+    Tls(TcpListener, Arc<ServerTls>),
     Unix(UnixListener),
 }
 
 impl Listener {
-    pub fn new(socket: ListeningSocket, turn: Turn) -> Self {
+    pub fn new(socket: ListeningSocket, turn: BalancedListener) -> Self {
         Listener { socket, turn }
     }
 
     /// Served by one thread, with so many connections at one time.
     pub fn alone(socket: ListeningSocket, connections_max: usize) -> Self {
-        Listener::new(socket, Turn::alone(connections_max))
+        Listener::new(socket, BalancedListener::alone(connections_max))
     }
 
     pub(crate) fn budget(&self) -> Arc<ConnectionBudget> {
@@ -43,7 +43,7 @@ impl Listener {
     }
 
     /// The next connection for this thread. Dropping the future loses none.
-    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, Seated)> {
+    pub(crate) async fn accept(&mut self) -> io::Result<(Socket, ThreadSlot)> {
         loop {
             tokio::select! {
                 handed = self.turn.handed() => return handed,
@@ -89,7 +89,7 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     /// One that has yet to shake hands: nothing is read from it or written to it before.
-    Unproven(TcpStream, Arc<Tls>),
+    Unproven(TcpStream, Arc<ServerTls>),
     Tls(Box<TlsStream<TcpStream>>),
     /// One whose first bytes were looked at: they are read again.
     LookedAt {
@@ -100,32 +100,34 @@ pub(crate) enum Socket {
 
 /// A connection between two threads' runtimes.
 #[derive(Debug)]
-pub(crate) enum Handed {
+pub(crate) enum HandedConnection {
     Tcp(net::TcpStream),
-    Unproven(net::TcpStream, Arc<Tls>),
+    Unproven(net::TcpStream, Arc<ServerTls>),
     Unix(unix::net::UnixStream),
 }
 
-impl Handed {
+impl HandedConnection {
     /// On the runtime that will serve it.
     pub(crate) fn arrive(self) -> io::Result<Socket> {
         match self {
-            Handed::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
-            Handed::Unproven(stream, tls) => {
+            HandedConnection::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            HandedConnection::Unproven(stream, tls) => {
                 TcpStream::from_std(stream).map(|stream| Socket::Unproven(stream, tls))
             }
-            Handed::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+            HandedConnection::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
         }
     }
 }
 
 impl Socket {
     /// Leaves the runtime that accepted it.
-    pub(crate) fn leave(self) -> io::Result<Handed> {
+    pub(crate) fn leave(self) -> io::Result<HandedConnection> {
         match self {
-            Socket::Tcp(stream) => stream.into_std().map(Handed::Tcp),
-            Socket::Unix(stream) => stream.into_std().map(Handed::Unix),
-            Socket::Unproven(stream, tls) => stream.into_std().map(|stream| Handed::Unproven(stream, tls)),
+            Socket::Tcp(stream) => stream.into_std().map(HandedConnection::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(HandedConnection::Unix),
+            Socket::Unproven(stream, tls) => {
+                stream.into_std().map(|stream| HandedConnection::Unproven(stream, tls))
+            }
             Socket::Tls(_) | Socket::LookedAt { .. } => Err(io::Error::other("bytes were read from it")),
         }
     }

@@ -37,7 +37,7 @@ pub struct TlsFiles {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub enum ServerTlsError {
     #[error("can't read {}: {source}; check the path and its permissions", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("{} is larger than 1 MiB; check that it is the file you mean", .path.display())]
@@ -63,16 +63,13 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+    pub fn read(files: &TlsFiles) -> Result<Self, ServerTlsError> {
         let TlsFiles { certificate, key, client_ca } = files;
         let chain = certificates(certificate)?;
-        let private = PrivateKeyDer::from_pem_slice(&bytes(key)?).map_err(|source| TlsError::NotPem {
-            path: key.clone(),
-            what: "private key",
-            source,
-        })?;
+        let private = PrivateKeyDer::from_pem_slice(&bytes(key)?)
+            .map_err(|source| ServerTlsError::NotPem { path: key.clone(), what: "private key", source })?;
         let refused =
-            |source| TlsError::Refused { certificate: certificate.clone(), key: key.clone(), source };
+            |source| ServerTlsError::Refused { certificate: certificate.clone(), key: key.clone(), source };
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -82,7 +79,7 @@ impl Certificates {
             Some(path) => {
                 let roots = Arc::new(authorities(path)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                let refused = |error: VerifierBuilderError| TlsError::Authority {
+                let refused = |error: VerifierBuilderError| ServerTlsError::Authority {
                     path: path.clone(),
                     message: error.to_string(),
                 };
@@ -105,53 +102,59 @@ impl Certificates {
 }
 
 /// For whoever asks a node: believes the authorities in this file, and no others.
-pub fn trusting(path: &Path) -> Result<Arc<ClientConfig>, TlsError> {
+pub fn trusting(path: &Path) -> Result<Arc<ClientConfig>, ServerTlsError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let refused =
-        |error: rustls::Error| TlsError::Authority { path: path.to_owned(), message: error.to_string() };
+    let refused = |error: rustls::Error| ServerTlsError::Authority {
+        path: path.to_owned(),
+        message: error.to_string(),
+    };
     let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
     Ok(Arc::new(builder.with_root_certificates(authorities(path)?).with_no_client_auth()))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerTlsError> {
     let bytes = bytes(path)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let chain =
-        chain.map_err(|source| TlsError::NotPem { path: path.to_owned(), what: "certificate", source })?;
+    let chain = chain.map_err(|source| ServerTlsError::NotPem {
+        path: path.to_owned(),
+        what: "certificate",
+        source,
+    })?;
     if chain.is_empty() {
-        return Err(TlsError::NoCertificate { path: path.to_owned() });
+        return Err(ServerTlsError::NoCertificate { path: path.to_owned() });
     }
     Ok(chain)
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+fn authorities(path: &Path) -> Result<RootCertStore, ServerTlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| TlsError::Authority { path: path.to_owned(), message: error.to_string() })?;
+        roots.add(certificate).map_err(|error| ServerTlsError::Authority {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })?;
     }
     Ok(roots)
 }
 
-fn bytes(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
+fn bytes(path: &Path) -> Result<Vec<u8>, ServerTlsError> {
+    let unreadable = |source| ServerTlsError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(TlsError::TooLarge { path: path.to_owned() });
+        return Err(ServerTlsError::TooLarge { path: path.to_owned() });
     }
     Ok(bytes)
 }
 
 /// The certificates in force.
 #[derive(Debug)]
-pub struct Tls(RwLock<Certificates>);
+pub struct ServerTls(RwLock<Certificates>);
 
-impl Tls {
+impl ServerTls {
     pub fn new(certificates: Certificates) -> Self {
-        Tls(RwLock::new(certificates))
+        ServerTls(RwLock::new(certificates))
     }
 
     /// For connections that come from now on.

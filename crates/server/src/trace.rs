@@ -97,9 +97,9 @@ impl TraceContext {
         Some(TraceContext::new(parent, headers.get_all(STATE).iter().map(HeaderValue::as_bytes)))
     }
 
-    /// The answer's `traceparent`, where a span was made.
-    pub(crate) fn told(&self) -> Option<String> {
-        self.own.map(told)
+    /// Returns the answer's `traceparent`, if a span was made.
+    pub(crate) fn response_header(&self) -> Option<String> {
+        self.own.map(header_value)
     }
 
     /// A span of a change of the rules: in the caller's trace if there is one, else the first of its own.
@@ -115,12 +115,12 @@ impl TraceContext {
     }
 
     pub(crate) fn header(&self) -> Option<HeaderValue> {
-        HeaderValue::from_str(&self.told()?).ok()
+        HeaderValue::from_str(&self.response_header()?).ok()
     }
 }
 
 /// A `traceparent` of ours.
-pub(crate) fn told(own: Trace) -> String {
+pub(crate) fn header_value(own: Trace) -> String {
     format!("00-{}-{}-01", own.id_text(), own.span_text())
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn during<T>(
 
 /// A span of the request that is at hand, if its trace wants one.
 pub(crate) fn begin(app: &App, name: &'static str) -> Option<Box<Span>> {
-    if !spans::are_kept() {
+    if !spans::is_recording() {
         return None;
     }
     CONTEXT.with_borrow_mut(|context| {

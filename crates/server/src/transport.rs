@@ -21,13 +21,13 @@ const LINGER_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Transport {
     stream: TokioIo<Socket>,
     progress: Arc<Progress>,
-    refusal: Option<Rewritten>,
+    refusal: Option<RewrittenRefusal>,
     lingered_bytes: usize,
 }
 
 /// A refusal of hyper's, with the body that it lacks.
 #[derive(Debug)]
-struct Rewritten {
+struct RewrittenRefusal {
     bytes: Vec<u8>,
     written: usize,
     /// How long hyper believes it to be.
@@ -81,7 +81,7 @@ impl Transport {
 }
 
 #[cold]
-fn rewritten(head: &[u8]) -> Option<Rewritten> {
+fn rewritten(head: &[u8]) -> Option<RewrittenRefusal> {
     let is_empty_answer = head.ends_with(b"\r\n\r\n") && contains(head, b"content-length: 0\r\n");
     let refusal = match head.get(9..12)? {
         _ if !is_empty_answer => return None,
@@ -106,7 +106,7 @@ fn rewritten(head: &[u8]) -> Option<Rewritten> {
     )
     .into_bytes();
     bytes.extend_from_slice(&body);
-    Some(Rewritten { bytes, written: 0, original_length: head.len() })
+    Some(RewrittenRefusal { bytes, written: 0, original_length: head.len() })
 }
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {

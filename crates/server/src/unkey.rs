@@ -26,7 +26,7 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use overrides::{Change, Override};
-use requests::{Listing, Named, Setting};
+use requests::{LimitTarget, OverrideListing, OverrideSetting};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -132,18 +132,18 @@ pub(crate) async fn fuzz(app: &App, operation: u8, body: &[u8]) -> Result<Option
         1 => Some(decide::multi_limit(app, "default", body, "id").await?.body),
         2 => Some(get_override(app, asker, body).await?),
         3 => Some(list_overrides(app, asker, body).await?),
-        4 => Setting::read(body).map(|_| None)?,
+        4 => OverrideSetting::read(body).map(|_| None)?,
         _ => journal::fuzz(body).map(|()| None)?,
     })
 }
 
 async fn set_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let setting = Setting::read(body)?;
-    if fleet::is_kept_there(app) {
+    let setting = OverrideSetting::read(body)?;
+    if fleet::is_stored_there(app) {
         let id = fleet::set(app, asker.tenant, asker.token, &setting).await?;
         return Ok(envelope::override_id(asker.request_id, &id));
     }
-    let Setting { named, limit, period } = setting;
+    let OverrideSetting { named, limit, period } = setting;
     let to = Some(Override::new(limit, period));
     let set = app.overrides.change(Change::new(asker.tenant, &named, to)).await?;
     let id = set.as_ref().map_or("", Override::id);
@@ -151,9 +151,9 @@ async fn set_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8
 }
 
 async fn get_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let named = Named::read(body)?;
+    let named = LimitTarget::read(body)?;
     let unknown = || unknown_override(&named.namespace, &named.identifier);
-    if fleet::is_kept_there(app) {
+    if fleet::is_stored_there(app) {
         let all = fleets_and_own(app, asker, &named.namespace).await?;
         let by_text = all.get_key_value(&*named.identifier);
         let found = by_text.or_else(|| all.iter().find(|(_, found)| found.id() == named.identifier));
@@ -168,9 +168,9 @@ async fn get_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8
 }
 
 async fn list_overrides(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let Listing { namespace, cursor, count_max } = Listing::read(body)?;
+    let OverrideListing { namespace, cursor, count_max } = OverrideListing::read(body)?;
     let from = cursor.as_deref().unwrap_or("");
-    if fleet::is_kept_there(app) {
+    if fleet::is_stored_there(app) {
         let all = fleets_and_own(app, asker, &namespace).await?;
         let all = all.range::<str, _>((Bound::Included(from), Bound::Unbounded));
         let all = all.map(|(identifier, found)| (identifier.as_str(), found));
@@ -182,9 +182,9 @@ async fn list_overrides(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<
 }
 
 async fn delete_override(app: &App, asker: Asker<'_>, body: &[u8]) -> Result<Vec<u8>, Refusal> {
-    let named = Named::read(body)?;
+    let named = LimitTarget::read(body)?;
     let was_fleets =
-        fleet::is_kept_there(app) && fleet::remove(app, asker.tenant, asker.token, &named).await?;
+        fleet::is_stored_there(app) && fleet::remove(app, asker.tenant, asker.token, &named).await?;
     // One that this node kept by itself goes too.
     match app.overrides.change(Change::new(asker.tenant, &named, None)).await {
         Err(refusal) if !(was_fleets && refusal.code == Code::UnknownOverride) => Err(refusal),

@@ -12,11 +12,11 @@ use hyper::body::Bytes;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_control::stream::{ANSWER_BYTES_MAX, Answer, Answering, Asker, Question};
+use tidegate_control::stream::{ANSWER_BYTES_MAX, Asker, NodeAnswer, Question, QuestionHandler};
 use tidegate_core::Nanos;
 use tidegate_decisions::RECORDS_MAX;
 use tidegate_decisions::why::Audience;
-use tidegate_node::journal::asked::Asked;
+use tidegate_node::journal::log_query::LogQuery;
 use tokio::sync::Semaphore;
 
 static ROOM: Semaphore = Semaphore::const_new(2);
@@ -44,7 +44,7 @@ pub(crate) async fn answer(app: &App, caller: &Caller, query: Option<&str>) -> R
 }
 
 /// What a caller may ask: a tenant about itself.
-pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(Asked, Audience), Refusal> {
+pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(LogQuery, Audience), Refusal> {
     let mut asked = read(query.unwrap_or_default())?;
     if caller.is_operator() {
         return Ok((asked, Audience::Operator));
@@ -54,22 +54,22 @@ pub(crate) fn asked_by(caller: &Caller, query: Option<&str>) -> Result<(Asked, A
 }
 
 /// Answers what a broker or a control plane asks this node.
-pub fn answers_questions(app: Arc<App>) -> Answering {
+pub fn answers_questions(app: Arc<App>) -> QuestionHandler {
     Arc::new(move |question: Question| {
         let app = app.clone();
         Box::pin(for_caller::marked(async move {
             let within = Duration::from_millis(question.within_ms.min(WITHIN_MS_MAX));
-            let said = match tokio::time::timeout(within, said(&app, &question)).await {
-                Ok(said) => said.map(Bytes::from).map_err(|refusal| refusal.message),
+            let result = match tokio::time::timeout(within, answer_for(&app, &question)).await {
+                Ok(result) => result.map(Bytes::from).map_err(|refusal| refusal.message),
                 Err(_) => return Vec::new(),
             };
-            vec![Answer { node: app.node.as_str().into(), region: app.region.as_str().into(), said }]
+            vec![NodeAnswer { node: app.node.as_str().into(), region: app.region.as_str().into(), result }]
         }))
     })
 }
 
 /// As much as an answer may hold.
-async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
+async fn answer_for(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
     let asked = read(&question.query)?;
     let audience = match question.asker {
         Asker::Operator => Audience::Operator,
@@ -80,7 +80,7 @@ async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
     }
     let mut records_max = asked.records_max;
     loop {
-        let said = look_up(app, Asked { records_max, ..asked.clone() }, audience).await?;
+        let said = look_up(app, LogQuery { records_max, ..asked.clone() }, audience).await?;
         if said.len() <= ANSWER_BYTES_MAX || records_max == 1 {
             return Ok(said);
         }
@@ -88,7 +88,7 @@ async fn said(app: &App, question: &Question) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-async fn look_up(app: &App, asked: Asked, audience: Audience) -> Result<Vec<u8>, Refusal> {
+async fn look_up(app: &App, asked: LogQuery, audience: Audience) -> Result<Vec<u8>, Refusal> {
     let journal = app.engine.journal().cloned().filter(|journal| journal.directory().is_some());
     let Some(journal) = journal else {
         return Err(unavailable("this node keeps no decision log", "set log.decisions to a directory"));
@@ -116,8 +116,8 @@ fn unavailable(message: &str, fix: &str) -> Refusal {
     Refusal::new(Code::LogUnavailable, message, fix)
 }
 
-fn read(query: &str) -> Result<Asked, Refusal> {
-    let mut asked = Asked::default();
+fn read(query: &str) -> Result<LogQuery, Refusal> {
+    let mut asked = LogQuery::default();
     let mut seen = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -14,6 +14,6 @@ mod value;
 pub(crate) use body::Body;
 pub(crate) use field::Form;
 pub(crate) use policy::Use;
-pub(crate) use prepared::Prepared;
+pub(crate) use prepared::PreparedCall;
 pub(crate) use tidegate_rules::suggest::nearest;
 pub(crate) use value::{Range, text, whole_number};

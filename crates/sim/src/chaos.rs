@@ -3,7 +3,7 @@
 mod patterns;
 pub(crate) mod situations;
 
-pub use patterns::Pattern;
+pub use patterns::ChaosPattern;
 
 use crate::START;
 use crate::fault::Fault;
@@ -16,7 +16,7 @@ use tidegate_core::{Accuracy, Class, Nanos};
 use tidegate_node::GivenPolicy;
 
 /// A scenario that aims at one known failure.
-pub(crate) fn aimed_at(pattern: Pattern, seed: u64) -> Scenario {
+pub(crate) fn aimed_at(pattern: ChaosPattern, seed: u64) -> Scenario {
     patterns::scenario(pattern, seed)
 }
 

@@ -10,7 +10,7 @@ use crate::oracle::{How, Oracle, Unit};
 use crate::origin::{SimulatedOrigin, taken};
 use crate::scenario::{Audit, KeyPlan, Scenario, Template};
 use crate::trace::AnswerPath;
-use crate::truth::{KeyTruth, Known};
+use crate::truth::{ComponentView, KeyTruth};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::counts::Counts;
@@ -18,8 +18,8 @@ use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
-use tidegate_node::region::Outgoing;
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_node::region::OutgoingExchange;
+use tidegate_origin::{Exchange, ExchangeReply};
 
 mod bounds;
 
@@ -201,7 +201,7 @@ impl Auditor {
     }
 
     /// A node heard from the origin about some keys of which it believed `before`. INV-3 holds still.
-    pub(crate) fn heard(&mut self, node: &SimulatedNode, keys: &[KeyId], before: &Views) -> Checked {
+    pub(crate) fn check_views(&mut self, node: &SimulatedNode, keys: &[KeyId], before: &Views) -> Checked {
         for (id, before) in keys.iter().zip(before) {
             let Some(key) = self.by_id.get(id).copied() else { continue };
             let after = node.view(*id);
@@ -229,9 +229,9 @@ impl Auditor {
                     format!("INV-1: {:?} has {} of key {key}, after {own_before}", node.id, counts.own);
                 if has_stepped { continue } else { return Err(shrank) }
             }
-            let asks = |call: &&Outgoing| {
+            let asks = |call: &&OutgoingExchange| {
                 let mut syncs = call.exchange.syncs.iter();
-                syncs.any(|sync| sync.key == self.ids[key] && !sync.wants.asks.is_empty())
+                syncs.any(|sync| sync.key == self.ids[key] && !sync.request.asks.is_empty())
             };
             // What a store granted that may have lost data is forfeited: the node counts it as its own.
             let state = node.sharing().table.state(self.ids[key]);
@@ -303,7 +303,7 @@ impl Auditor {
     pub(crate) fn executed(
         &mut self,
         exchange: &Exchange,
-        exchanged: &Exchanged,
+        exchanged: &ExchangeReply,
         nodes: &[SimulatedNode],
         now: Nanos,
     ) -> Checked {
@@ -364,8 +364,8 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
-        self.oracle.reset_is_told(key, epoch);
+    pub(crate) fn reset_is_sent(&mut self, key: KeyId, epoch: u16) {
+        self.oracle.reset_is_sent(key, epoch);
     }
 
     /// Whether nodes need to ask which keys were reset.
@@ -385,20 +385,20 @@ impl Auditor {
         &mut self.oracle
     }
 
-    pub(crate) fn note_forgotten_resets(
+    pub(crate) fn record_lost_resets(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
         now: Nanos,
     ) {
         if self.has_resets && !self.is_off {
-            self.oracle.note_forgotten_resets(nodes, origin, now);
+            self.oracle.record_lost_resets(nodes, origin, now);
         }
     }
 
     /// A node died: what only it knew is lost.
     pub(crate) fn node_died(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
-        self.oracle.note_loss(nodes, origin, &BTreeSet::new(), now);
+        self.oracle.record_loss(nodes, origin, &BTreeSet::new(), now);
     }
 
     /// Once all is calm: the store counts everything that isn't lost.
@@ -412,22 +412,22 @@ impl Auditor {
     }
 
     /// The store lost what it had not told yet.
-    pub(crate) fn store_forgot(
+    pub(crate) fn store_lost_data(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
         standing_still: &BTreeSet<NodeId>,
         now: Nanos,
     ) {
-        self.oracle.note_loss(nodes, origin, standing_still, now);
+        self.oracle.record_loss(nodes, origin, standing_still, now);
         let node_of = |id| nodes.iter().find(|node| node.id == id && node.is_up);
         for (truth, key) in self.truths.iter_mut().zip(&self.ids) {
             truth.lapse(|id, cell| {
                 if !self.bounds.clocks_are_steady {
-                    return Known::ANYTHING;
+                    return ComponentView::ANYTHING;
                 }
                 // Who is dead or has left a cell behind is granted nothing in it, and may have sent something.
-                node_of(id).and_then(|node| node.known(*key, cell)).unwrap_or(Known::ALL)
+                node_of(id).and_then(|node| node.known(*key, cell)).unwrap_or(ComponentView::ALL)
             });
         }
     }

@@ -55,9 +55,9 @@ pub enum Expectation {
     Violation(String),
 }
 
-/// What became of a scenario, beside what was expected of it.
+/// The result of a scenario, compared with what was expected of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ScenarioVerdict {
     Passed,
     /// A known failure failed as it is known to, with this message.
     FailedAsExpected(String),
@@ -69,9 +69,9 @@ pub enum Verdict {
     PassedUnexpectedly,
 }
 
-impl Verdict {
+impl ScenarioVerdict {
     pub fn is_as_expected(&self) -> bool {
-        matches!(self, Verdict::Passed | Verdict::FailedAsExpected(_))
+        matches!(self, ScenarioVerdict::Passed | ScenarioVerdict::FailedAsExpected(_))
     }
 }
 
@@ -132,15 +132,15 @@ impl ScenarioFile {
     }
 
     /// Runs it, and compares what becomes of it with what is expected.
-    pub fn run(&self) -> Verdict {
+    pub fn run(&self) -> ScenarioVerdict {
         match (self.episode.run(), &self.expect) {
-            (Ok(_), Expectation::Passes) => Verdict::Passed,
-            (Ok(_), Expectation::Violation(_)) => Verdict::PassedUnexpectedly,
-            (Err(message), Expectation::Passes) => Verdict::Violated(message),
+            (Ok(_), Expectation::Passes) => ScenarioVerdict::Passed,
+            (Ok(_), Expectation::Violation(_)) => ScenarioVerdict::PassedUnexpectedly,
+            (Err(message), Expectation::Passes) => ScenarioVerdict::Violated(message),
             (Err(message), Expectation::Violation(known)) if without_seed(&message).starts_with(known) => {
-                Verdict::FailedAsExpected(message)
+                ScenarioVerdict::FailedAsExpected(message)
             }
-            (Err(message), Expectation::Violation(_)) => Verdict::FailedOtherwise(message),
+            (Err(message), Expectation::Violation(_)) => ScenarioVerdict::FailedOtherwise(message),
         }
     }
 }

@@ -3,9 +3,9 @@
 use crate::fault::Fault;
 use crate::world::scenario::WorldFault;
 
-/// Everything that can go wrong here.
+/// A kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FaultKind {
     Delayed,
     Lost,
     Doubled,
@@ -59,57 +59,57 @@ pub enum Kind {
 }
 
 /// With the name that people read.
-pub const KINDS: [(Kind, &str); 50] = [
-    (Kind::Delayed, "a message was late"),
-    (Kind::Lost, "a message was lost"),
-    (Kind::Doubled, "a message came twice"),
-    (Kind::Overtaken, "a message overtook another"),
-    (Kind::CutOff, "a message fell to a one-way partition"),
-    (Kind::Crashed, "a node crashed"),
-    (Kind::StartedAnew, "a node restarted with amnesia"),
-    (Kind::Paused, "a node stood still"),
-    (Kind::StoreForgot, "a region's store forgot everything"),
-    (Kind::StoreFailedOver, "a stale replica took a store's place"),
-    (Kind::ShardFailedOver, "a stale replica took one shard's place"),
-    (Kind::StorePaused, "a region's store stood still"),
-    (Kind::StoreDown, "a region's store was down"),
-    (Kind::RepliesLost, "a store's replies got lost"),
-    (Kind::ClockOff, "a node's clock was off"),
-    (Kind::ClockDrifted, "a node's clock drifted"),
-    (Kind::ClockStepped, "a node's clock was set"),
-    (Kind::RuleChanged, "a rule changed"),
-    (Kind::BecameHot, "a key became hot"),
-    (Kind::BecameCold, "a key wasn't hot any more"),
-    (Kind::Left, "a node left for good"),
-    (Kind::ShardForgot, "one shard forgot everything"),
-    (Kind::KeyLost, "a store lost a key"),
-    (Kind::EpochLost, "a store lost an epoch"),
-    (Kind::ComponentLost, "a store lost a node's component"),
-    (Kind::CoordinationLost, "a store lost its list of nodes"),
-    (Kind::KeyReset, "a key was reset"),
-    (Kind::ResetOrdered, "the control plane ordered a reset"),
-    (Kind::ForeignNode, "a node with another secret appeared"),
-    (Kind::SlotMoved, "a key moved to another server"),
-    (Kind::DurationChanged, "a rule's duration changed"),
-    (Kind::AllPaused, "all nodes stood still for hours"),
-    (Kind::WorldDown, "the world store was down"),
-    (Kind::WorldPaused, "the world store stood still"),
-    (Kind::WorldCut, "a region was cut off from the world store"),
-    (Kind::WorldAnswersLost, "the world store's answers got lost"),
-    (Kind::WorkerDied, "a worker died in mid-publish"),
-    (Kind::WorkerPaused, "a worker stood still"),
-    (Kind::JoinedLate, "a region joined late"),
-    (Kind::PlaneDown, "a control plane was down"),
-    (Kind::BrokerDown, "a broker was down"),
-    (Kind::BrokerForgot, "a broker restarted with amnesia"),
-    (Kind::BrokerPaused, "a control plane or broker stood still"),
-    (Kind::StreamCut, "a rules stream was cut off"),
-    (Kind::StreamBroke, "a rules stream broke"),
-    (Kind::LogAway, "a control plane didn't reach its log"),
-    (Kind::WorldRowsLost, "the world store lost rows"),
-    (Kind::WorldRestored, "a backup took the world store's place"),
-    (Kind::RegionLeft, "a region left for good"),
-    (Kind::RegionRenamed, "a region was renamed"),
+pub const KINDS: [(FaultKind, &str); 50] = [
+    (FaultKind::Delayed, "a message was late"),
+    (FaultKind::Lost, "a message was lost"),
+    (FaultKind::Doubled, "a message came twice"),
+    (FaultKind::Overtaken, "a message overtook another"),
+    (FaultKind::CutOff, "a message fell to a one-way partition"),
+    (FaultKind::Crashed, "a node crashed"),
+    (FaultKind::StartedAnew, "a node restarted with amnesia"),
+    (FaultKind::Paused, "a node stood still"),
+    (FaultKind::StoreForgot, "a region's store forgot everything"),
+    (FaultKind::StoreFailedOver, "a stale replica took a store's place"),
+    (FaultKind::ShardFailedOver, "a stale replica took one shard's place"),
+    (FaultKind::StorePaused, "a region's store stood still"),
+    (FaultKind::StoreDown, "a region's store was down"),
+    (FaultKind::RepliesLost, "a store's replies got lost"),
+    (FaultKind::ClockOff, "a node's clock was off"),
+    (FaultKind::ClockDrifted, "a node's clock drifted"),
+    (FaultKind::ClockStepped, "a node's clock was set"),
+    (FaultKind::RuleChanged, "a rule changed"),
+    (FaultKind::BecameHot, "a key became hot"),
+    (FaultKind::BecameCold, "a key wasn't hot any more"),
+    (FaultKind::Left, "a node left for good"),
+    (FaultKind::ShardForgot, "one shard forgot everything"),
+    (FaultKind::KeyLost, "a store lost a key"),
+    (FaultKind::EpochLost, "a store lost an epoch"),
+    (FaultKind::ComponentLost, "a store lost a node's component"),
+    (FaultKind::CoordinationLost, "a store lost its list of nodes"),
+    (FaultKind::KeyReset, "a key was reset"),
+    (FaultKind::ResetOrdered, "the control plane ordered a reset"),
+    (FaultKind::ForeignNode, "a node with another secret appeared"),
+    (FaultKind::SlotMoved, "a key moved to another server"),
+    (FaultKind::DurationChanged, "a rule's duration changed"),
+    (FaultKind::AllPaused, "all nodes stood still for hours"),
+    (FaultKind::WorldDown, "the world store was down"),
+    (FaultKind::WorldPaused, "the world store stood still"),
+    (FaultKind::WorldCut, "a region was cut off from the world store"),
+    (FaultKind::WorldAnswersLost, "the world store's answers got lost"),
+    (FaultKind::WorkerDied, "a worker died in mid-publish"),
+    (FaultKind::WorkerPaused, "a worker stood still"),
+    (FaultKind::JoinedLate, "a region joined late"),
+    (FaultKind::PlaneDown, "a control plane was down"),
+    (FaultKind::BrokerDown, "a broker was down"),
+    (FaultKind::BrokerForgot, "a broker restarted with amnesia"),
+    (FaultKind::BrokerPaused, "a control plane or broker stood still"),
+    (FaultKind::StreamCut, "a rules stream was cut off"),
+    (FaultKind::StreamBroke, "a rules stream broke"),
+    (FaultKind::LogAway, "a control plane didn't reach its log"),
+    (FaultKind::WorldRowsLost, "the world store lost rows"),
+    (FaultKind::WorldRestored, "a backup took the world store's place"),
+    (FaultKind::RegionLeft, "a region left for good"),
+    (FaultKind::RegionRenamed, "a region was renamed"),
 ];
 
 /// A count for each of [`KINDS`].
@@ -123,7 +123,7 @@ impl Default for Fired {
 }
 
 impl Fired {
-    pub fn count(&mut self, kind: Kind) {
+    pub fn count(&mut self, kind: FaultKind) {
         self.0[kind as usize] += 1;
     }
 
@@ -136,39 +136,39 @@ impl Fired {
         KINDS.iter().map(|(kind, name)| (*name, self.0[*kind as usize]))
     }
 
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub fn of(&self, kind: FaultKind) -> u64 {
         self.0[kind as usize]
     }
 }
 
 impl Fault {
     /// `None` for what only ends another.
-    pub(crate) fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<FaultKind> {
         Some(match self {
-            Fault::Crash { .. } => Kind::Crashed,
-            Fault::Start { .. } => Kind::StartedAnew,
-            Fault::Pause { .. } => Kind::Paused,
-            Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => Kind::ClockStepped,
-            Fault::StoreForgets => Kind::StoreForgot,
-            Fault::StoreFailsOver => Kind::StoreFailedOver,
-            Fault::ShardFailsOver { .. } => Kind::ShardFailedOver,
-            Fault::StorePauses { .. } => Kind::StorePaused,
-            Fault::StoreGoesDown => Kind::StoreDown,
-            Fault::RepliesLost { of_10_000: 1.. } => Kind::RepliesLost,
-            Fault::KeyIsHot { .. } => Kind::BecameHot,
-            Fault::KeyIsCold { .. } => Kind::BecameCold,
-            Fault::Leave { .. } => Kind::Left,
-            Fault::ShardForgets { .. } => Kind::ShardForgot,
-            Fault::KeyIsLost { .. } => Kind::KeyLost,
-            Fault::EpochIsLost { .. } => Kind::EpochLost,
-            Fault::ComponentIsLost { .. } => Kind::ComponentLost,
-            Fault::CoordinationIsLost => Kind::CoordinationLost,
-            Fault::Reset { .. } => Kind::KeyReset,
-            Fault::ResetIsOrdered { .. } => Kind::ResetOrdered,
-            Fault::ForeignNodeStarts => Kind::ForeignNode,
-            Fault::SlotMoves { .. } => Kind::SlotMoved,
-            Fault::DurationChanges { .. } => Kind::DurationChanged,
-            Fault::AllPause { .. } => Kind::AllPaused,
+            Fault::Crash { .. } => FaultKind::Crashed,
+            Fault::Start { .. } => FaultKind::StartedAnew,
+            Fault::Pause { .. } => FaultKind::Paused,
+            Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => FaultKind::ClockStepped,
+            Fault::StoreForgets => FaultKind::StoreForgot,
+            Fault::StoreFailsOver => FaultKind::StoreFailedOver,
+            Fault::ShardFailsOver { .. } => FaultKind::ShardFailedOver,
+            Fault::StorePauses { .. } => FaultKind::StorePaused,
+            Fault::StoreGoesDown => FaultKind::StoreDown,
+            Fault::RepliesLost { of_10_000: 1.. } => FaultKind::RepliesLost,
+            Fault::KeyIsHot { .. } => FaultKind::BecameHot,
+            Fault::KeyIsCold { .. } => FaultKind::BecameCold,
+            Fault::Leave { .. } => FaultKind::Left,
+            Fault::ShardForgets { .. } => FaultKind::ShardForgot,
+            Fault::KeyIsLost { .. } => FaultKind::KeyLost,
+            Fault::EpochIsLost { .. } => FaultKind::EpochLost,
+            Fault::ComponentIsLost { .. } => FaultKind::ComponentLost,
+            Fault::CoordinationIsLost => FaultKind::CoordinationLost,
+            Fault::Reset { .. } => FaultKind::KeyReset,
+            Fault::ResetIsOrdered { .. } => FaultKind::ResetOrdered,
+            Fault::ForeignNodeStarts => FaultKind::ForeignNode,
+            Fault::SlotMoves { .. } => FaultKind::SlotMoved,
+            Fault::DurationChanges { .. } => FaultKind::DurationChanged,
+            Fault::AllPause { .. } => FaultKind::AllPaused,
             // A partition counts by what fell to it.
             Fault::Cut { .. }
             | Fault::Mend { .. }
@@ -183,20 +183,20 @@ impl Fault {
 }
 
 impl WorldFault {
-    pub(crate) fn kind(self) -> Option<Kind> {
+    pub(crate) fn kind(self) -> Option<FaultKind> {
         Some(match self {
-            WorldFault::StoreGoesDown => Kind::WorldDown,
-            WorldFault::StorePauses { .. } => Kind::WorldPaused,
-            WorldFault::Cut { .. } => Kind::WorldCut,
-            WorldFault::AnswersLost { of_10_000: 1.. } => Kind::WorldAnswersLost,
-            WorldFault::WorkerDiesInMidPublish { .. } => Kind::WorkerDied,
-            WorldFault::WorkerPauses { .. } => Kind::WorkerPaused,
+            WorldFault::StoreGoesDown => FaultKind::WorldDown,
+            WorldFault::StorePauses { .. } => FaultKind::WorldPaused,
+            WorldFault::Cut { .. } => FaultKind::WorldCut,
+            WorldFault::AnswersLost { of_10_000: 1.. } => FaultKind::WorldAnswersLost,
+            WorldFault::WorkerDiesInMidPublish { .. } => FaultKind::WorkerDied,
+            WorldFault::WorkerPauses { .. } => FaultKind::WorkerPaused,
             WorldFault::RowsAreLost
             | WorldFault::RowsOfKeyAreLost { .. }
-            | WorldFault::RowsOfRegionAreLost { .. } => Kind::WorldRowsLost,
-            WorldFault::StoreIsRestored => Kind::WorldRestored,
-            WorldFault::RegionLeaves { .. } => Kind::RegionLeft,
-            WorldFault::RegionIsRenamed { .. } => Kind::RegionRenamed,
+            | WorldFault::RowsOfRegionAreLost { .. } => FaultKind::WorldRowsLost,
+            WorldFault::StoreIsRestored => FaultKind::WorldRestored,
+            WorldFault::RegionLeaves { .. } => FaultKind::RegionLeft,
+            WorldFault::RegionIsRenamed { .. } => FaultKind::RegionRenamed,
             // What is inside of a region counts there.
             WorldFault::StoreComesBack
             | WorldFault::StoreIsCopied

@@ -17,8 +17,8 @@ mod run;
 mod tally;
 mod traffic;
 
-pub use figures::{Figure, Judged};
+pub use figures::{Figure, FigureVerdict};
 pub use known::{KNOWN, known};
 pub use plan::Plan;
 pub use read::{PlanError, read};
-pub use run::{Outcome, Progress, Series, run};
+pub use run::{FleetReport, Progress, Series, run};

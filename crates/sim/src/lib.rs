@@ -41,7 +41,7 @@ pub use ledger::{Admission, KeyLedger};
 pub use network::{Latency, NetworkOptions, Odds};
 pub use random::Random;
 pub use scenario::{Arrival, KeyPlan, LimitUse, Scenario, Template};
-pub use simulation::{Answered, ExchangeNote, Simulation};
+pub use simulation::{ExchangeNote, RequestResult, Simulation};
 pub use trace::AnswerPath;
 pub use world::WorldSimulation;
 

@@ -1,7 +1,7 @@
 //! A node's connection to one server, as `crates/origin/src/redis` keeps it: given up when nothing came for some
 //! timeouts, and made anew in the background. While there is none, a call fails at once, and the server hears nothing.
 //!
-//! Follows `link.rs`, `keeper.rs` and `backoff.rs` there. Must never be asked by anything that real nodes decide.
+//! Follows `link.rs`, `connection_task.rs` and `backoff.rs` there. Must never be asked by anything that real nodes decide.
 
 use crate::random::Random;
 use tidegate_core::Nanos;
@@ -11,7 +11,7 @@ const QUIET_TIMEOUTS: u64 = 3;
 /// Something comes, but no answer in time: after this many timeouts a new connection is worth a try.
 const UNANSWERED_TIMEOUTS: u64 = 20;
 /// An attempt to connect takes so long at most.
-pub(crate) const CONNECT_WITHIN: Nanos = Nanos::from_millis(500);
+pub(crate) const CONNECT_TIMEOUT: Nanos = Nanos::from_millis(500);
 const FIRST_WAIT_MS: u64 = 50;
 const LAST_WAIT_MS: u64 = 333;
 
@@ -51,7 +51,7 @@ impl Line {
     }
 
     /// An answer came that nobody waits for any more.
-    pub(crate) fn heard(&mut self, now: Nanos) {
+    pub(crate) fn replied(&mut self, now: Nanos) {
         if let Some((_, quiet_since)) = &mut self.trouble {
             *quiet_since = now;
         }
@@ -110,7 +110,7 @@ mod tests {
         let mut slow = Line::default();
         for millis in (50..1_000).step_by(50) {
             assert!(!slow.timed_out(at(millis), TIMEOUT), "something comes, at {millis} ms");
-            slow.heard(at(millis));
+            slow.replied(at(millis));
         }
         assert!(slow.timed_out(at(1_000), TIMEOUT), "but no answer");
     }

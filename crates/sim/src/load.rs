@@ -22,9 +22,9 @@ pub(crate) fn add(seconds: &mut Vec<u64>, second: usize, amount: u64) {
     seconds[second] += amount;
 }
 
-/// Of a region's store.
+/// Load of a region's store.
 #[derive(Clone, Debug, Default)]
-pub struct Load {
+pub struct RegionLoad {
     shards: usize,
     pub calls: Vec<u64>,
     pub operations: Vec<u64>,
@@ -32,9 +32,9 @@ pub struct Load {
     by_shard: Vec<Vec<u32>>,
 }
 
-impl Load {
+impl RegionLoad {
     pub(crate) fn new(shards: u32) -> Self {
-        Load { shards: usize::try_from(shards.max(1)).unwrap_or(1), ..Load::default() }
+        RegionLoad { shards: usize::try_from(shards.max(1)).unwrap_or(1), ..RegionLoad::default() }
     }
 
     pub(crate) fn called(&mut self, at: Nanos, shard: ShardId, operations: usize) {

@@ -3,7 +3,7 @@
 //! Messages don't wait for each other, so whatever takes longer is overtaken.
 
 use crate::file::{is_default, length};
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::random::Random;
 use serde::{Deserialize, Serialize};
 use tidegate_core::Nanos;
@@ -128,12 +128,12 @@ impl Network {
         self.latest.push(Nanos::ZERO);
     }
 
-    pub(crate) fn set_cut(&mut self, node: usize, way: Way, is_cut: bool) {
+    pub(crate) fn set_partitioned(&mut self, node: usize, way: Way, is_cut: bool) {
         self.cut[node][usize::from(way == Way::Back)] = is_cut;
     }
 
     /// Whether messages are lost either way.
-    pub(crate) fn is_cut(&self, node: usize) -> bool {
+    pub(crate) fn is_partitioned(&self, node: usize) -> bool {
         self.cut[node].contains(&true)
     }
 
@@ -148,11 +148,11 @@ impl Network {
         let is_doubled = doubled.happens(&mut self.random);
         let second = is_doubled.then(|| self.options.latency.draw(&mut self.random));
         let noted = [
-            (is_lost && !is_cut, Kind::Lost),
-            (is_cut, Kind::CutOff),
-            (is_doubled && !is_lost, Kind::Doubled),
-            (first > self.options.latency.most, Kind::Delayed),
-            (now.plus(first) < self.latest[node], Kind::Overtaken),
+            (is_lost && !is_cut, FaultKind::Lost),
+            (is_cut, FaultKind::CutOff),
+            (is_doubled && !is_lost, FaultKind::Doubled),
+            (first > self.options.latency.most, FaultKind::Delayed),
+            (now.plus(first) < self.latest[node], FaultKind::Overtaken),
         ];
         self.latest[node] = self.latest[node].max(now.plus(first));
         noted.iter().filter(|(happened, _)| *happened).for_each(|(_, kind)| self.fired.count(*kind));

@@ -4,24 +4,24 @@ use crate::line::Line;
 use crate::queue::DeadlineId;
 use crate::scenario::SECRET;
 use crate::simulation::{QuotaWork, UnheardByKey};
-use crate::truth::{Cell, Known};
+use crate::truth::{Cell, ComponentView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use tidegate_core::counts::Counts;
 use tidegate_core::exchange::{CountSync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Moment, Nanos, Sequence};
-use tidegate_node::clock::{Discipline, Reading, RegionSample, Step};
+use tidegate_node::clock::{ClockJump, ClockReading, Discipline, RegionSample};
 use tidegate_node::engine::VersionedRules;
-use tidegate_node::region::{AskId, Outgoing, RegionOptions, Standings, Wake};
+use tidegate_node::region::{AskId, AskOutcomes, OutgoingExchange, RegionOptions, Wake};
 use tidegate_node::sharing::Sharing;
-use tidegate_node::world::{Worker, WorkerOptions};
-use tidegate_node::{Asking, Engine, EngineOptions};
+use tidegate_node::world::{WorkerOptions, WorldWorker};
+use tidegate_node::{Engine, EngineOptions, PendingDecision};
 use tidegate_origin::{Acceptance, BreakerState, ShardId};
 use tidegate_rules::RuleSet;
 
 /// How long a reply keeps a view fresh: the default.
-pub(crate) const FRESH_FOR: Nanos = Nanos::from_secs(5);
+pub(crate) const VIEW_TTL: Nanos = Nanos::from_secs(5);
 
 /// A clock that is off by less needs no step to follow the store's time.
 const SLEWED_NS: i64 = 50_000_000;
@@ -34,7 +34,7 @@ const FOLLOWED_WITHIN: Nanos = Nanos::from_secs(2);
 /// An answer that takes longer may be half of it off.
 const TIME_ROUND_TRIP: Nanos = Nanos::from_millis(100);
 /// As in `crates/tidegate/src/node.rs`.
-const TIME_KNOWN_WITHIN: Nanos = Nanos::from_millis(100);
+const CLOCK_SYNC_TIMEOUT: Nanos = Nanos::from_millis(100);
 
 /// Limits are given in the requests, so all nodes have the same rules: none.
 pub(crate) static RULES: LazyLock<VersionedRules> =
@@ -75,19 +75,19 @@ pub(crate) struct SimulatedNode {
     /// Its next flush, and whether that is queued.
     pub(crate) flushes_at: Nanos,
     pub(crate) is_flushing: bool,
-    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    pub(crate) waiting: BTreeMap<Ticket, WaitingRequest>,
     pub(crate) calls: BTreeMap<Ticket, Call>,
     /// Connections that were in trouble.
     pub(crate) lines: BTreeMap<ShardId, Line>,
     /// What it does for the region among others.
     pub(crate) world: Option<WorldWork>,
-    woken: Arc<Mutex<Vec<(Ticket, Standings)>>>,
+    woken: Arc<Mutex<Vec<(Ticket, AskOutcomes)>>>,
 }
 
 /// The worker that every node has, whether it leads or not, and the calls of both.
 #[derive(Debug)]
 pub(crate) struct WorldWork {
-    pub(crate) worker: Worker,
+    pub(crate) worker: WorldWorker,
     pub(crate) quotas: QuotaWork,
     /// Which origin this is, as far as the node knows, and how often that origin didn't say.
     pub(crate) origin: Option<u64>,
@@ -103,7 +103,7 @@ pub(crate) struct WorldWork {
 impl WorldWork {
     pub(crate) fn new(options: WorkerOptions, quotas: QuotaWork, now: Nanos) -> Self {
         WorldWork {
-            worker: Worker::new(options, now),
+            worker: WorldWorker::new(options, now),
             quotas,
             origin: None,
             silence: 0,
@@ -135,7 +135,7 @@ impl NodeClock {
         NodeClock { drift, wall_offset_ns, is_off, discipline: Discipline::new(reading), told: None }
     }
 
-    fn reading(&self, now: Nanos) -> Reading {
+    fn reading(&self, now: Nanos) -> ClockReading {
         reading(self.drift, self.wall_offset_ns, now)
     }
 
@@ -144,9 +144,9 @@ impl NodeClock {
     }
 }
 
-fn reading(drift: Drift, wall_offset_ns: i64, now: Nanos) -> Reading {
+fn reading(drift: Drift, wall_offset_ns: i64, now: Nanos) -> ClockReading {
     let steady = drift.of(now);
-    Reading { steady: steady.get(), wall: steady.shifted(wall_offset_ns) }
+    ClockReading { steady: steady.get(), wall: steady.shifted(wall_offset_ns) }
 }
 
 /// A clock that runs too fast or too slow.
@@ -171,21 +171,21 @@ impl Drift {
 /// An exchange that wasn't answered yet.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outgoing: OutgoingExchange,
     /// When it has failed.
     pub(crate) deadline: Option<DeadlineId>,
 }
 
 /// A request that waits for its region.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) asking: Box<Asking<'static>>,
+pub(crate) struct WaitingRequest {
+    pub(crate) asking: Box<PendingDecision<'static>>,
     pub(crate) id: AskId,
     pub(crate) template: usize,
     pub(crate) gives_up_at: Nanos,
     pub(crate) deadline: Option<DeadlineId>,
     /// What it was told, when it was woken already.
-    pub(crate) standings: Option<Standings>,
+    pub(crate) outcomes: Option<AskOutcomes>,
 }
 
 /// What a node would publish about a key, and what it knows of its cells.
@@ -215,7 +215,7 @@ impl SimulatedNode {
         clock: NodeClock,
         world: Option<WorldWork>,
     ) -> Self {
-        let region = RegionOptions { node: id, fresh_for: FRESH_FOR, seed: id.0 };
+        let region = RegionOptions { node: id, fresh_for: VIEW_TTL, seed: id.0 };
         let options = EngineOptions { secret: SECRET, keys_max };
         SimulatedNode {
             id,
@@ -253,13 +253,13 @@ impl SimulatedNode {
     }
 
     /// What the node's clocks show.
-    pub(crate) fn reading(&self, now: Nanos) -> Reading {
+    pub(crate) fn reading(&self, now: Nanos) -> ClockReading {
         self.clock.reading(now)
     }
 
     /// Whether requests are answered: a node that starts waits a moment for the store to tell its time.
     pub(crate) fn listens(&self, now: Nanos) -> bool {
-        self.knows_time() || now.minus(self.clock.drift.since) >= TIME_KNOWN_WITHIN
+        self.knows_time() || now.minus(self.clock.drift.since) >= CLOCK_SYNC_TIMEOUT
     }
 
     /// Whether the store has told its time. A node whose clock is right already goes on by it: waiting for the store's time
@@ -296,7 +296,7 @@ impl SimulatedNode {
     /// The wall clock is set, and followed at once.
     pub(crate) fn step_clock(&mut self, delta_ns: i64, now: Nanos) {
         self.set_wall_clock(delta_ns);
-        self.follow_step(Step { delta_ns }, now);
+        self.follow_step(ClockJump { delta_ns }, now);
     }
 
     /// Compares the clock with the time that the node follows, as `crates/node/src/driver.rs` does.
@@ -308,18 +308,18 @@ impl SimulatedNode {
     }
 
     /// The store told its time, in answer to what left at `sent`.
-    pub(crate) fn hear_time(&mut self, sent: Reading, store: Nanos, now: Nanos) {
+    pub(crate) fn receive_time(&mut self, sent: ClockReading, store: Nanos, now: Nanos) {
         let sample = RegionSample { sent, received: self.clock.reading(now), store };
         if sample.received.steady.saturating_sub(sample.sent.steady) < TIME_ROUND_TRIP.get() {
             let since = self.clock.told.filter(|(_, last)| now.minus(*last) <= TIME_USED_FOR);
             self.clock.told = Some((since.map_or(now, |(since, _)| since), now));
         }
-        if let Some(step) = self.clock.discipline.hear_region(&sample) {
+        if let Some(step) = self.clock.discipline.receive_region_time(&sample) {
             self.follow_step(step, now);
         }
     }
 
-    fn follow_step(&mut self, step: Step, now: Nanos) {
+    fn follow_step(&mut self, step: ClockJump, now: Nanos) {
         let lands_at = self.moment(now).now.shifted(step.delta_ns);
         let id = self.engine.clock_stepped(step.delta_ns, lands_at);
         let steady = self.clock.reading(now).steady;
@@ -334,13 +334,13 @@ impl SimulatedNode {
     pub(crate) fn has_nothing_to_flush(&self) -> bool {
         let region = &self.sharing().region;
         let is_closed = |state: &BreakerState| *state == BreakerState::Closed;
-        region.is_settled() && region.breakers().iter().all(|(_, state, _)| is_closed(state))
+        region.is_idle() && region.breakers().iter().all(|(_, state, _)| is_closed(state))
     }
 
     pub(crate) fn wake_for(&self, ticket: Ticket) -> Wake {
         let woken = self.woken.clone();
-        Box::new(move |standings| {
-            woken.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, standings));
+        Box::new(move |outcomes| {
+            woken.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, outcomes));
         })
     }
 
@@ -348,9 +348,9 @@ impl SimulatedNode {
     pub(crate) fn take_woken(&mut self) -> Vec<Ticket> {
         let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
         let mut tickets = Vec::with_capacity(woken.len());
-        for (ticket, standings) in woken {
+        for (ticket, outcomes) in woken {
             if let Some(waiting) = self.waiting.get_mut(&ticket) {
-                waiting.standings = Some(standings);
+                waiting.outcomes = Some(outcomes);
                 tickets.push(ticket);
             }
         }
@@ -379,18 +379,18 @@ impl SimulatedNode {
     }
 
     /// What the node knows of its own part of a cell; `None` when it has left that cell behind.
-    pub(crate) fn known(&self, key: KeyId, (epoch, sequence): Cell) -> Option<Known> {
+    pub(crate) fn known(&self, key: KeyId, (epoch, sequence): Cell) -> Option<ComponentView> {
         let view = self.view(key);
         let hears_more = !self.calls.is_empty();
         if view.epoch > epoch {
             return None;
         }
         if view.epoch < epoch || view.cells().all(|(number, _)| number < sequence) {
-            return Some(Known { component: 0, is_cold: true, hears_more });
+            return Some(ComponentView { component: 0, is_cold: true, hears_more });
         }
         let (_, counts) = view.cells().find(|(number, _)| *number == sequence)?;
         let publishes = |window: WindowSync| window.current.component > 0 || window.current.claim > 0;
         let is_cold = !matches!(view.counts, Some(CountSync::Window(window)) if publishes(window));
-        Some(Known { component: counts.component(), is_cold, hears_more })
+        Some(ComponentView { component: counts.component(), is_cold, hears_more })
     }
 }

@@ -158,7 +158,7 @@ impl Oracle {
     pub(crate) fn judges(&self, key: usize) -> bool {
         let accounts = &self.keys[key];
         let is_undone = accounts.has_lost_resets && !accounts.unaware.is_empty();
-        let is_known = accounts.generations.newest_is_told() && !is_undone && !accounts.was_carried;
+        let is_known = accounts.generations.newest_is_sent() && !is_undone && !accounts.was_carried;
         !self.is_off && !accounts.changes_rate && is_known
     }
 
@@ -265,14 +265,14 @@ impl Oracle {
     }
 
     /// A key was deleted from the store, or a part of it: what was counted in its live cells may be admitted once more.
-    pub(crate) fn note_deletion(
+    pub(crate) fn record_deletion(
         &mut self,
         key: usize,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
         now: Nanos,
     ) {
-        self.keys[key].note_deletion(nodes, origin, now);
+        self.keys[key].record_deletion(nodes, origin, now);
     }
 
     /// A node is about to sync some keys, before the store knows what it says.
@@ -287,13 +287,13 @@ impl Oracle {
             |accounts: &&mut KeyAccounts| exchange.syncs.iter().any(|sync| sync.key == accounts.id);
         let unaware = self.keys.iter_mut().filter(|accounts| accounts.unaware.contains(&node));
         for accounts in unaware.filter(is_synced) {
-            accounts.note_dropped(nodes, origin, now);
+            accounts.record_dropped(nodes, origin, now);
             let is_ahead = exchange
                 .syncs
                 .iter()
                 .any(|sync| sync.key == accounts.id && sync.epoch > origin.epoch(accounts.id));
             if is_ahead && accounts.has_lost_resets {
-                accounts.note_reset_brought_back(now);
+                accounts.record_restored_reset(now);
             }
             accounts.hears_more = exchange.now < accounts.deleted_at.plus(CALLS_END_WITHIN);
         }
@@ -321,7 +321,7 @@ impl Oracle {
     }
 
     /// A node died, or the store lost something: what nobody knows of any more is lost.
-    pub(crate) fn note_loss(
+    pub(crate) fn record_loss(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
@@ -329,7 +329,7 @@ impl Oracle {
         now: Nanos,
     ) {
         for accounts in &mut self.keys {
-            accounts.note_loss(nodes, origin, standing_still, now);
+            accounts.record_loss(nodes, origin, standing_still, now);
         }
     }
 

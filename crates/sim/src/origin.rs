@@ -8,9 +8,9 @@ use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Rate, Sequence};
-use tidegate_origin::record::{Pulse, Pulsed, RecordReading};
+use tidegate_origin::record::{Pulse, PulseReply, RecordReading};
 use tidegate_origin::{
-    CellCondition, CellTotal, DoneReset, Exchange, Exchanged, Expiry, ShardId, Store, WorldCell,
+    CellCondition, CellTotal, DoneReset, Exchange, ExchangeReply, Expiry, OriginStore, ShardId, WorldCell,
 };
 
 #[derive(Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct SimulatedOrigin {
 
 #[derive(Debug, Default)]
 struct Shard {
-    store: Store,
+    store: OriginStore,
     mirror: Mirror,
-    copy: Option<Box<(Store, Mirror)>>,
+    copy: Option<Box<(OriginStore, Mirror)>>,
     is_down: bool,
     /// How often another server took its place.
     generation: u64,
@@ -58,8 +58,8 @@ struct Mirror {
 /// A store keeps a bucket so long after it is full again, which is what nodes rely on, and to spare so much longer,
 /// so that its expiry needn't move with every charge. Whether it has forgotten it in between depends on who joined
 /// and when a rate changed, which nobody may rely on: both are right, and nothing else is.
-const GCRA_KEPT_FOR: Nanos = Nanos::from_secs(60);
-const GCRA_KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
+const GCRA_STATE_TTL: Nanos = Nanos::from_secs(60);
+const GCRA_STATE_MARGIN: Nanos = Nanos::from_secs(15);
 /// GCRA has no cells.
 const NO_CELL: Sequence = Sequence(u64::MAX);
 
@@ -77,7 +77,7 @@ impl SimulatedOrigin {
     }
 
     /// Where what isn't of one key is kept.
-    pub(crate) fn desk(&mut self) -> &mut Store {
+    pub(crate) fn coordination(&mut self) -> &mut OriginStore {
         &mut self.shards[0].store
     }
 
@@ -97,7 +97,7 @@ impl SimulatedOrigin {
     }
 
     /// Whether the one does that what isn't of one key is kept on.
-    pub(crate) fn desk_answers(&self) -> bool {
+    pub(crate) fn coordination_answers(&self) -> bool {
         self.answers(ShardId(0))
     }
 
@@ -107,7 +107,7 @@ impl SimulatedOrigin {
         shard: ShardId,
         exchange: &Exchange,
         now: Nanos,
-    ) -> Result<Exchanged, String> {
+    ) -> Result<ExchangeReply, String> {
         let Shard { store, mirror, .. } = &mut self.shards[index_of(shard)];
         if self.keeps_debts {
             store.lose_bursts();
@@ -171,7 +171,7 @@ impl SimulatedOrigin {
             let before = store.cell_total(&cell.cell, now);
             published.push(store.import(cell, nodes_now, now));
             let expires = Expiry { at: cell.expires, now: nodes_now }.by_store(now);
-            mirror.keep((cell.cell.key, cell.cell.epoch, cell.cell.sequence), expires);
+            mirror.store((cell.cell.key, cell.cell.epoch, cell.cell.sequence), expires);
             let after = store.cell_total(&cell.cell, now);
             if after.total != before.total.max(cell.own) && cell.expires > now {
                 let told = cell.own;
@@ -182,7 +182,7 @@ impl SimulatedOrigin {
     }
 
     /// A server answers a pulse.
-    pub(crate) fn pulse(&mut self, shard: ShardId, pulse: &Pulse, now: Nanos) -> Pulsed {
+    pub(crate) fn pulse(&mut self, shard: ShardId, pulse: &Pulse, now: Nanos) -> PulseReply {
         self.shards[index_of(shard)].store.pulse(pulse, now)
     }
 
@@ -191,7 +191,7 @@ impl SimulatedOrigin {
         self.shards.get(index_of(shard)).map_or(0, |shard| shard.generation)
     }
 
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn lose_data(&mut self) {
         for shard in &mut self.shards {
             shard.store.clear();
             shard.mirror = Mirror::default();
@@ -199,7 +199,7 @@ impl SimulatedOrigin {
     }
 
     /// One server loses everything.
-    pub(crate) fn forget_shard(&mut self, shard: usize) {
+    pub(crate) fn lose_shard_data(&mut self, shard: usize) {
         let index = shard % self.shards.len();
         self.shards[index].store.clear();
         self.shards[index].mirror = Mirror::default();
@@ -227,12 +227,12 @@ impl SimulatedOrigin {
         key: KeyId,
         known: u16,
         expiry: Expiry,
-        order: Option<u64>,
+        reset_id: Option<u64>,
         now: Nanos,
     ) -> u16 {
         let store = &mut self.shard_mut(key).store;
-        match order {
-            Some(order) => store.reset_by_order(key, known, expiry, order, now),
+        match reset_id {
+            Some(order) => store.reset_once(key, known, expiry, order, now),
             None => store.reset(key, known, expiry, now),
         }
     }
@@ -329,7 +329,7 @@ impl Mirror {
         match (&sync.counts, &reply.counts) {
             (CountSync::Window(sent), CountReply::Window { current, previous, .. }) => {
                 let cell = (sync.key, epoch, sent.sequence);
-                self.keep(cell, kept_until(sent.current.expires));
+                self.store(cell, kept_until(sent.current.expires));
                 self.own(cell, node, sent.current.component, taken, current.component)?;
                 self.total(cell, current.total)?;
                 let before = Sequence(sent.sequence.0.wrapping_sub(1));
@@ -337,7 +337,7 @@ impl Mirror {
                     let before = (sync.key, epoch, before);
                     // Looking back at a cell that isn't there makes none.
                     if previous.total > 0 {
-                        self.keep(before, kept_until(sent.expires));
+                        self.store(before, kept_until(sent.expires));
                     }
                     self.own(before, node, sent.component, 0, previous.component)?;
                     self.total(before, previous.total)?;
@@ -352,7 +352,7 @@ impl Mirror {
                 self.own(cell, node, sent.cumulative, taken, *stored)?;
                 let before = self.tats.insert((sync.key, epoch), (busy.tat, sent.rate));
                 let idle_from = kept_until(busy.tat.max(nodes_now));
-                self.keep(cell, idle_from.plus(GCRA_KEPT_FOR).plus(GCRA_KEPT_TO_SPARE));
+                self.store(cell, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
                 let same_rate = before.filter(|(_, rate)| *rate == sent.rate && !is_lowered);
                 if let Some((tat, _)) = same_rate.filter(|(tat, _)| busy.tat < *tat) {
                     return Err(format!("INV-1: an arrival time went back from {tat:?} to {:?}", busy.tat));
@@ -365,7 +365,7 @@ impl Mirror {
 
     /// A bucket that was full for long enough is the store's to forget: from then on nobody can tell whether it did.
     fn doubt(&mut self, (key, epoch): (KeyId, u16), now: Nanos) {
-        if self.tats.get(&(key, epoch)).is_none_or(|(tat, _)| tat.plus(GCRA_KEPT_FOR) > now) {
+        if self.tats.get(&(key, epoch)).is_none_or(|(tat, _)| tat.plus(GCRA_STATE_TTL) > now) {
             return;
         }
         self.tats.remove(&(key, epoch));
@@ -393,12 +393,12 @@ impl Mirror {
         }
     }
 
-    fn keep(&mut self, cell: Id, expires: Nanos) {
+    fn store(&mut self, cell: Id, expires: Nanos) {
         let kept = self.expiries.get(&cell).copied().unwrap_or_default();
-        self.keep_until(cell, expires.max(kept));
+        self.store_until(cell, expires.max(kept));
     }
 
-    fn keep_until(&mut self, cell: Id, expires: Nanos) {
+    fn store_until(&mut self, cell: Id, expires: Nanos) {
         let expires = Nanos::from_millis(expires.as_millis_ceil());
         if let Some(before) = self.expiries.insert(cell, expires) {
             self.by_expiry.remove(&(before, cell));
@@ -454,10 +454,10 @@ impl Mirror {
 
 /// What an exchange added to a component by granting.
 pub(crate) fn taken(sync: &KeySync, reply: &KeyReply) -> u64 {
-    if sync.wants.reserve.is_some() {
+    if sync.request.hold.is_some() {
         return reply.drawn;
     }
-    let granted = sync.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+    let granted = sync.request.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
     reply.drawn + granted.map(|(cost, _)| cost).sum::<u64>()
 }
 

@@ -12,29 +12,29 @@ use tidegate_core::Nanos;
 /// event when it isn't called off.
 #[derive(Debug)]
 pub(crate) struct Queue<E, D = E> {
-    heap: BinaryHeap<Reverse<Entry>>,
+    heap: BinaryHeap<Reverse<QueueEntry>>,
     events: Vec<Option<E>>,
     free: Vec<u32>,
     queued: u64,
-    lanes: [Lane<D>; LANES],
+    lanes: [DeadlineLane<D>; DEADLINE_LANES],
 }
 
 /// Deadlines of so many lengths have lanes.
-const LANES: usize = 3;
+const DEADLINE_LANES: usize = 3;
 
-/// Compared in the order of its fields.
+/// An event's instant and slot. Ordered by its fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Entry {
+struct QueueEntry {
     at: Nanos,
     order: u64,
     place: u32,
 }
 
-/// The first is never one that was called off.
+/// Deadlines of one length. The first is never one that was called off.
 #[derive(Debug)]
-struct Lane<D> {
+struct DeadlineLane<D> {
     /// How many have left it.
-    gone: u64,
+    removed: u64,
     deadlines: VecDeque<Deadline<D>>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct DeadlineId {
 
 impl<E, D> Default for Queue<E, D> {
     fn default() -> Self {
-        let lane = |_| Lane { gone: 0, deadlines: VecDeque::new() };
+        let lane = |_| DeadlineLane { removed: 0, deadlines: VecDeque::new() };
         Queue {
             heap: BinaryHeap::new(),
             events: Vec::new(),
@@ -66,11 +66,11 @@ impl<E, D> Default for Queue<E, D> {
     }
 }
 
-impl<D> Lane<D> {
+impl<D> DeadlineLane<D> {
     fn drop_called_off(&mut self) {
         while self.deadlines.front().is_some_and(|first| first.what.is_none()) {
             self.deadlines.pop_front();
-            self.gone += 1;
+            self.removed += 1;
         }
     }
 }
@@ -79,7 +79,7 @@ impl<E, D: Into<E>> Queue<E, D> {
     pub(crate) fn push(&mut self, at: Nanos, event: E) {
         self.queued += 1;
         let place = self.put(event);
-        self.heap.push(Reverse(Entry { at, order: self.queued, place }));
+        self.heap.push(Reverse(QueueEntry { at, order: self.queued, place }));
     }
 
     /// Queues what may be called off, in the lane of its length. `None` when it is sooner than one that is there: then
@@ -92,14 +92,14 @@ impl<E, D: Into<E>> Queue<E, D> {
         }
         self.queued += 1;
         deadlines.push_back(Deadline { at, order: self.queued, what: Some(what) });
-        let number = self.lanes[lane].gone + (self.lanes[lane].deadlines.len() as u64 - 1);
+        let number = self.lanes[lane].removed + (self.lanes[lane].deadlines.len() as u64 - 1);
         Some(DeadlineId { lane, number })
     }
 
     /// Nothing comes of a deadline any more. One that is over already is left alone.
     pub(crate) fn call_off(&mut self, id: DeadlineId) {
         let lane = &mut self.lanes[id.lane];
-        let index = id.number.checked_sub(lane.gone).and_then(|index| usize::try_from(index).ok());
+        let index = id.number.checked_sub(lane.removed).and_then(|index| usize::try_from(index).ok());
         if let Some(deadline) = index.and_then(|index| lane.deadlines.get_mut(index)) {
             deadline.what = None;
             lane.drop_called_off();
@@ -135,13 +135,13 @@ impl<E, D: Into<E>> Queue<E, D> {
         let Some(index) = self.next()?.1 else { return self.pop_heap() };
         let lane = &mut self.lanes[index];
         let Deadline { at, what, .. } = lane.deadlines.pop_front()?;
-        lane.gone += 1;
+        lane.removed += 1;
         lane.drop_called_off();
         Some((at, what?.into()))
     }
 
     fn pop_heap(&mut self) -> Option<(Nanos, E)> {
-        let Reverse(Entry { at, place, .. }) = self.heap.pop()?;
+        let Reverse(QueueEntry { at, place, .. }) = self.heap.pop()?;
         let event = self.events[index_of(place)].take()?;
         self.free.push(place);
         Some((at, event))

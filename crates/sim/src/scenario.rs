@@ -22,7 +22,7 @@ use tidegate_core::{
 };
 use tidegate_node::world::is_counted;
 use tidegate_node::{GivenLimit, GivenPolicy};
-use tidegate_world::Policy;
+use tidegate_world::PublishPolicy;
 
 pub(crate) const SECRET: FleetSecret = FleetSecret::BUILT_IN;
 pub(crate) const TENANT: &str = "default";
@@ -232,10 +232,10 @@ pub struct Arrival {
     pub template: usize,
 }
 
-/// Another limit for some keys, which each node hears of at its own time.
+/// Another limit for some keys, which each node receives at its own time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
+pub struct LimitChange {
     pub keys: std::ops::Range<usize>,
     #[serde(with = "limit_policy")]
     pub policy: GivenPolicy,
@@ -291,17 +291,17 @@ pub enum NodeFlaw {
 /// How a region takes part in the world.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct RegionShare {
     pub region: String,
     #[serde(with = "world_policy", default = "headroom", skip_serializing_if = "is_headroom")]
-    pub policy: Policy,
+    pub policy: PublishPolicy,
 }
 
-fn headroom() -> Policy {
+fn headroom() -> PublishPolicy {
     HEADROOM
 }
 
-fn is_headroom(policy: &Policy) -> bool {
+fn is_headroom(policy: &PublishPolicy) -> bool {
     *policy == HEADROOM
 }
 
@@ -339,10 +339,10 @@ pub struct Scenario {
     pub flaw: Flaw,
     pub node_flaw: Option<NodeFlaw>,
     /// In the order of time.
-    pub changes: Vec<Change>,
+    pub changes: Vec<LimitChange>,
     pub audit: Audit,
     /// Its place among other regions, when it isn't alone.
-    pub world: Option<Place>,
+    pub world: Option<RegionShare>,
     #[serde(rename = "boots_at_ms", with = "instant")]
     pub boots_at: Nanos,
     #[serde(rename = "ends_at_ms", with = "instant")]

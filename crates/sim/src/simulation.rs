@@ -4,16 +4,16 @@
 
 use crate::checks::Auditor;
 use crate::fault::Fault;
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::ledger::KeyLedger;
-use crate::load::Load;
+use crate::load::RegionLoad;
 use crate::network::Network;
 use crate::node::{Drift, NodeClock, SimulatedNode, Ticket, WorldWork};
 use crate::origin::SimulatedOrigin;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit, NodeFlaw, Scenario};
-use crate::trace::{AnswerPath, Happened, Trace};
+use crate::trace::{AnswerPath, Trace, TraceEvent};
 use carrying::Message;
 use deadlines::Deadline;
 use driving::{BEAT_EVERY, FLUSH_EVERY, SWEEP_EVERY};
@@ -21,10 +21,10 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos};
-use tidegate_node::clock::Reading;
+use tidegate_node::clock::ClockReading;
 use tidegate_node::world::WorkerOptions;
-use tidegate_origin::record::{Pulse, Pulsed};
-use tidegate_origin::{Acceptance, Alive, DoneReset, Exchanged, OriginError, ResetLog, ShardId};
+use tidegate_origin::record::{Pulse, PulseReply};
+use tidegate_origin::{Acceptance, DoneReset, ExchangeReply, HeartbeatReply, OriginError, ResetLog, ShardId};
 
 mod carrying;
 mod coming;
@@ -39,9 +39,9 @@ mod working;
 
 pub(crate) use free_share::UnheardByKey;
 pub(crate) use observing::Situation;
-pub(crate) use slicing::{LEAD_FOR, QuotaDone, QuotaStep, QuotaWork};
+pub(crate) use slicing::{LEADER_LEASE_TTL, QuotaDone, QuotaStep, QuotaWork};
 pub(crate) use working::{
-    Admitted, CellView, Denied, DeskAnswer, Granted, StoreCall, StoreDone, StoreStep, WorldNote,
+    Admitted, CellView, Denied, StoreCall, StoreDone, StoreStep, WorkerGrant, WorkerReply, WorldNote,
 };
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub(crate) enum NodeEvent {
     Sweep {
         shard: usize,
     },
-    Ends(Ticket, Result<Exchanged, OriginError>),
+    Ends(Ticket, Result<ExchangeReply, OriginError>),
     /// Time to connect to a server again.
     Dial(ShardId),
     Dialed {
@@ -82,7 +82,7 @@ pub(crate) enum NodeEvent {
         attempt: u32,
         is_up: bool,
     },
-    Alive(Alive, Reading),
+    Alive(HeartbeatReply, ClockReading),
     /// The store belongs to a fleet with another secret.
     Refused,
     /// Time to carry out what the control plane ordered.
@@ -94,7 +94,7 @@ pub(crate) enum NodeEvent {
     /// The store tells which keys were reset lately.
     ResetsRead(ResetLog),
     /// A shard has answered a pulse.
-    Pulsed(ShardId, Pulse, Pulsed),
+    Pulsed(ShardId, Pulse, PulseReply),
     /// A shard was told of a reset again.
     Restored(ShardId, DoneReset),
     /// The node publishes what is left, and is gone then.
@@ -105,7 +105,7 @@ pub(crate) enum NodeEvent {
     Lead,
     /// Time to look at all keys that are the world's.
     Look,
-    /// Time to name cells in the mailbox.
+    /// Time to name cells in the publish queue.
     Mail,
     Work,
     /// Time to report what is asked for of quotas.
@@ -114,7 +114,7 @@ pub(crate) enum NodeEvent {
     Slice,
     /// Time to reconcile.
     Pass,
-    Told(Ticket, DeskAnswer),
+    Told(Ticket, WorkerReply),
 }
 
 /// So much never happens at one instant, unless something goes round in circles.
@@ -122,7 +122,7 @@ const EVENTS_AT_ONCE_MAX: u64 = 100_000;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered {
+pub struct RequestResult {
     pub at: Nanos,
     pub node: usize,
     pub template: usize,
@@ -168,14 +168,14 @@ pub struct Simulation {
     /// Tells everything as it happens: one seed is being replayed.
     is_told: bool,
     /// What was answered since somebody last took it, where somebody does.
-    pub(crate) answers: Option<Vec<Answered>>,
+    pub(crate) answers: Option<Vec<RequestResult>>,
     /// How often each kind of thing went wrong.
     pub(crate) fired: Fired,
-    pub(crate) load: Load,
+    pub(crate) load: RegionLoad,
     /// The keys that are hot in the region.
     hot: Vec<KeyId>,
     /// The keys that the control plane ordered to be reset, in order.
-    orders: Vec<(Nanos, usize)>,
+    reset_ids: Vec<(Nanos, usize)>,
     /// A node of another fleet sends heartbeats to this store.
     has_foreign_node: bool,
     /// The store belongs to another fleet: that came while no node of this one lived that the store had accepted. Nobody
@@ -223,9 +223,9 @@ impl Simulation {
             is_told: crate::seeds::only_seed().is_some(),
             answers: None,
             fired: Fired::default(),
-            load: Load::new(scenario.shards),
+            load: RegionLoad::new(scenario.shards),
             hot: scenario.hot_keys(),
-            orders: Vec::new(),
+            reset_ids: Vec::new(),
             has_foreign_node: false,
             is_anothers: false,
             is_calm: false,
@@ -253,7 +253,7 @@ impl Simulation {
             let after = Nanos::new(simulation.random.below(BEAT_EVERY.get()));
             simulation.begin(index, after);
         }
-        simulation.note_what_is_wrong();
+        simulation.record_problems();
         for (at, fault) in std::mem::take(&mut simulation.scenario.faults) {
             // A region that joins late is hit when it is there.
             simulation.inject(at, fault);
@@ -262,13 +262,13 @@ impl Simulation {
     }
 
     /// Counts what is wrong from the beginning on.
-    fn note_what_is_wrong(&mut self) {
+    fn record_problems(&mut self) {
         let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
         let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
         let counts = [
-            (wrong(clock_offsets_ns), Kind::ClockOff),
-            (wrong(clock_drifts_ppm), Kind::ClockDrifted),
-            (changes.len(), Kind::RuleChanged),
+            (wrong(clock_offsets_ns), FaultKind::ClockOff),
+            (wrong(clock_drifts_ppm), FaultKind::ClockDrifted),
+            (changes.len(), FaultKind::RuleChanged),
         ];
         for (count, kind) in counts {
             (0..count).for_each(|_| self.fired.count(kind));
@@ -304,7 +304,7 @@ impl Simulation {
 
     /// Starts a node's timers, out of step with the others'.
     fn begin(&mut self, index: usize, after: Nanos) {
-        self.hear_of_orders(index);
+        self.receive_resets(index);
         let flush_at = self.now.plus(Nanos::new(self.random.below(FLUSH_EVERY.get())));
         self.push_of(index, self.now.plus(after), NodeEvent::Beat);
         self.push_of(index, flush_at, NodeEvent::Flush);
@@ -419,7 +419,7 @@ impl Simulation {
             }
             NodeEvent::Leaves { gives_up_at } => self.leaves(node, gives_up_at),
             NodeEvent::Alive(alive, sent) => {
-                self.hear_time(node, sent, alive.now);
+                self.receive_time(node, sent, alive.now);
                 self.nodes[node].is_refused = false;
                 self.is_anothers = false;
                 self.nodes[node].has_heard = true;
@@ -427,18 +427,18 @@ impl Simulation {
                 self.nodes[node].known_nodes = Some(alive.nodes);
                 self.nodes[node].sharing().set_live_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.nodes[node].engine.world(), alive.world) {
-                    world.heard(view);
+                    world.receive_view(view);
                 }
-                self.trace.note(self.now, node, Happened::Alive { nodes: alive.nodes });
+                self.trace.record(self.now, node, TraceEvent::Alive { nodes: alive.nodes });
             }
             NodeEvent::Lead => self.lead(node),
-            NodeEvent::Look => self.look(node),
-            NodeEvent::Mail => self.mail(node),
+            NodeEvent::Look => self.scan(node),
+            NodeEvent::Mail => self.enqueue(node),
             NodeEvent::Work => self.wake_worker(node),
             NodeEvent::Report => self.report_quotas(node),
             NodeEvent::Slice => self.slice(node),
             NodeEvent::Pass => self.pass(node),
-            NodeEvent::Told(call, answer) => self.told(node, call, answer),
+            NodeEvent::Told(call, answer) => self.coordination_replied(node, call, answer),
         }
     }
 
@@ -449,7 +449,7 @@ impl Simulation {
     }
 
     /// Says what a trace has no room for.
-    fn tell(&self, node: usize, what: impl FnOnce() -> String) {
+    fn trace_event(&self, node: usize, what: impl FnOnce() -> String) {
         if self.is_told {
             let micros = self.now.minus(self.scenario.boots_at).get() / 1000;
             eprintln!("{:>9}.{:03} ms n{node:2} {}", micros / 1000, micros % 1000, what());
@@ -458,7 +458,7 @@ impl Simulation {
 
     fn fail(&mut self, violation: &str) -> ! {
         let seed = self.scenario.seed;
-        panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.tell());
+        panic!("seed {seed}: {violation}\nthe last events:\n{}", self.trace.text());
     }
 
     pub(crate) fn keys(&self) -> &[crate::KeyPlan] {

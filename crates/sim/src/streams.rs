@@ -14,7 +14,7 @@ mod link;
 mod process;
 
 use crate::file::{instant, instants, length, seed, timed};
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::trace::Fnv;
@@ -34,10 +34,10 @@ use tidegate_rules::Delta;
 /// Everybody has the newest rules so long after everything is mended.
 pub const HEALS_WITHIN: Nanos = Nanos::from_secs(15);
 
-/// A process, counted over all regions.
+/// Identifies a process; numbered over all regions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Who {
+pub enum ProcessId {
     Plane(usize),
     Broker(usize),
     Node(usize),
@@ -49,29 +49,29 @@ pub enum Who {
 pub enum StreamFault {
     /// The process is gone at once; what is on its disk stays.
     Crash {
-        who: Who,
+        who: ProcessId,
     },
     /// It is back. `forgets`: its disk is empty.
     Start {
-        who: Who,
+        who: ProcessId,
         forgets: bool,
     },
     /// It stands still, and then goes on with what came meanwhile.
     Pause {
-        who: Who,
+        who: ProcessId,
         #[serde(rename = "length_ms", with = "length")]
         length: Nanos,
     },
     /// Nothing gets to it or from it, and nobody is told.
     Cut {
-        who: Who,
+        who: ProcessId,
     },
     Mend {
-        who: Who,
+        who: ProcessId,
     },
     /// Its connection to its server is reset.
     Break {
-        who: Who,
+        who: ProcessId,
     },
     /// A control plane doesn't reach the log.
     LogAway {
@@ -84,15 +84,17 @@ pub enum StreamFault {
 
 impl StreamFault {
     /// `None` for what only ends another, and for nodes, whose faults are their own simulation's.
-    fn kind(self) -> Option<Kind> {
+    fn kind(self) -> Option<FaultKind> {
         Some(match self {
-            StreamFault::Crash { who: Who::Plane(_) } => Kind::PlaneDown,
-            StreamFault::Crash { who: Who::Broker(_) } => Kind::BrokerDown,
-            StreamFault::Start { who: Who::Broker(_), forgets: true } => Kind::BrokerForgot,
-            StreamFault::Pause { who: Who::Plane(_) | Who::Broker(_), .. } => Kind::BrokerPaused,
-            StreamFault::Cut { .. } => Kind::StreamCut,
-            StreamFault::Break { .. } => Kind::StreamBroke,
-            StreamFault::LogAway { .. } => Kind::LogAway,
+            StreamFault::Crash { who: ProcessId::Plane(_) } => FaultKind::PlaneDown,
+            StreamFault::Crash { who: ProcessId::Broker(_) } => FaultKind::BrokerDown,
+            StreamFault::Start { who: ProcessId::Broker(_), forgets: true } => FaultKind::BrokerForgot,
+            StreamFault::Pause { who: ProcessId::Plane(_) | ProcessId::Broker(_), .. } => {
+                FaultKind::BrokerPaused
+            }
+            StreamFault::Cut { .. } => FaultKind::StreamCut,
+            StreamFault::Break { .. } => FaultKind::StreamBroke,
+            StreamFault::LogAway { .. } => FaultKind::LogAway,
             StreamFault::Crash { .. }
             | StreamFault::Start { .. }
             | StreamFault::Pause { .. }
@@ -156,9 +158,9 @@ impl Default for StreamScenario {
     }
 }
 
-/// When the nodes heard of what, and what went wrong.
+/// When each node received each change, and which checks failed.
 #[derive(Clone, Debug)]
-pub struct Travelled {
+pub struct RuleDeliveryTimes {
     /// For each change, for each node of all regions; `Nanos::MAX` for one that didn't.
     pub heard_at: Vec<Vec<Nanos>>,
     /// When each change was in the log.
@@ -253,25 +255,25 @@ impl Streams {
 
     /// Runs to the scenario's end.
     #[must_use]
-    pub fn run(mut self) -> Travelled {
+    pub fn run(mut self) -> RuleDeliveryTimes {
         self.run_until(self.scenario.ends_at);
         self.travelled()
     }
 
     /// Runs to the scenario's end, mends everything, and sees whether all is well a while later.
     #[must_use]
-    pub fn run_and_heal(mut self) -> Travelled {
+    pub fn run_and_heal(mut self) -> RuleDeliveryTimes {
         self.run_until(self.scenario.ends_at);
         // What was heard of later is no part of the scenario.
         let heard_at = self.heard_at.clone();
         self.mend_everything();
         self.run_until(self.scenario.ends_at.plus(HEALS_WITHIN));
         self.check_healed();
-        Travelled { heard_at, ..self.travelled() }
+        RuleDeliveryTimes { heard_at, ..self.travelled() }
     }
 
-    fn travelled(self) -> Travelled {
-        Travelled {
+    fn travelled(self) -> RuleDeliveryTimes {
+        RuleDeliveryTimes {
             heard_at: self.heard_at,
             pushed_at: self.log.pushed_at,
             fired: self.fired,
@@ -293,14 +295,14 @@ impl Streams {
         for process in 0..self.processes.len() {
             let who = self.processes[process].who;
             self.fault(StreamFault::Mend { who });
-            if let Who::Plane(plane) = who {
+            if let ProcessId::Plane(plane) = who {
                 self.fault(StreamFault::LogBack { plane });
             }
             self.fault(StreamFault::Start { who, forgets: false });
         }
     }
 
-    fn note(&mut self, what: impl Hash) {
+    fn record(&mut self, what: impl Hash) {
         (self.now.get(), what).hash(&mut self.hash);
     }
 }

@@ -9,7 +9,7 @@ mod epilogue;
 mod episode;
 mod minimise;
 
-pub use aimed::{Aim, Covered, aims, cover};
+pub use aimed::{Aim, CoverageReport, aims, cover};
 pub use episode::{Episode, Mistake};
 pub use minimise::{Smallest, minimise};
 
@@ -22,7 +22,7 @@ const EPISODES_MAX: u64 = 10_000;
 
 /// What a seed came to.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct SeedReport {
     pub fired: Fired,
     pub episodes: u64,
     pub simulated: Nanos,
@@ -38,9 +38,14 @@ pub struct Failure {
 }
 
 /// Runs a seed for so long, of simulated time, or until something is violated.
-pub fn run(seed: u64, length: Nanos, mistake: Option<Mistake>) -> Ran {
-    let mut ran =
-        Ran { fired: Fired::default(), episodes: 0, simulated: Nanos::ZERO, trace_hash: 0, failure: None };
+pub fn run(seed: u64, length: Nanos, mistake: Option<Mistake>) -> SeedReport {
+    let mut ran = SeedReport {
+        fired: Fired::default(),
+        episodes: 0,
+        simulated: Nanos::ZERO,
+        trace_hash: 0,
+        failure: None,
+    };
     while ran.simulated < length && ran.episodes < EPISODES_MAX {
         let number = ran.episodes;
         ran.episodes += 1;

@@ -11,7 +11,7 @@ use tidegate_core::Nanos;
 const SHOWN_EVENTS: usize = 60;
 
 #[derive(Clone, Copy, Debug, Hash)]
-pub(crate) enum Happened {
+pub(crate) enum TraceEvent {
     Answered { allowed: bool, path: AnswerPath, template: usize },
     Asked { ticket: u64, limits: usize },
     Sent { call: u64, syncs: usize, asks: usize },
@@ -35,7 +35,7 @@ struct Event {
     at: Nanos,
     /// `usize::MAX` when it is the origin's or nobody's.
     node: usize,
-    what: Happened,
+    what: TraceEvent,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Trace {
         Trace { hash: Fnv::default(), last, begins, is_told: false }
     }
 
-    pub(crate) fn note(&mut self, at: Nanos, node: usize, what: Happened) {
+    pub(crate) fn record(&mut self, at: Nanos, node: usize, what: TraceEvent) {
         (at.get(), node, what).hash(&mut self.hash);
         if self.last.len() == SHOWN_EVENTS {
             self.last.pop_front();
@@ -65,7 +65,7 @@ impl Trace {
     }
 
     /// The last events, one a line.
-    pub(crate) fn tell(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         self.is_told = true;
         let mut text = String::new();
         for event in &self.last {
@@ -82,7 +82,7 @@ impl Drop for Trace {
     /// An assertion of the code under test failed: it can't tell the events itself.
     fn drop(&mut self) {
         if std::thread::panicking() && !self.is_told {
-            eprintln!("the last events:\n{}", self.tell());
+            eprintln!("the last events:\n{}", self.text());
         }
     }
 }

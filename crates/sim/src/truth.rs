@@ -93,9 +93,9 @@ impl CellTruth {
 
     /// The store lost what it had of each node. What a node doesn't know of by now counts as spent all the
     /// same, since others may have heard of it; and once more when the node hears of it yet.
-    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> Known) {
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId) -> ComponentView) {
         for (node, owner) in &mut self.owners {
-            let Known { component, is_cold, hears_more } = known(*node);
+            let ComponentView { component, is_cold, hears_more } = known(*node);
             let (before, stored) = (owner.spent(), owner.stored);
             owner.admitted = owner.admitted.min(component);
             owner.stored = if is_cold { 0 } else { stored.min(component) };
@@ -109,9 +109,9 @@ impl CellTruth {
     }
 }
 
-/// What a node knows of its own part of a cell.
+/// What a node knows of its own component of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ComponentView {
     pub(crate) component: u64,
     /// The store never told it what it has.
     pub(crate) is_cold: bool,
@@ -119,10 +119,12 @@ pub(crate) struct Known {
     pub(crate) hears_more: bool,
 }
 
-impl Known {
-    pub(crate) const ALL: Known = Known { component: u64::MAX, is_cold: false, hears_more: false };
+impl ComponentView {
+    pub(crate) const ALL: ComponentView =
+        ComponentView { component: u64::MAX, is_cold: false, hears_more: false };
     /// Nobody can tell: everything may be counted twice.
-    pub(crate) const ANYTHING: Known = Known { component: u64::MAX, is_cold: true, hears_more: true };
+    pub(crate) const ANYTHING: ComponentView =
+        ComponentView { component: u64::MAX, is_cold: true, hears_more: true };
 }
 
 impl KeyTruth {
@@ -193,7 +195,7 @@ impl KeyTruth {
     }
 
     /// The store lost what it had not yet told: `known` is what a node knows of its own component.
-    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Cell) -> Known) {
+    pub(crate) fn lapse(&mut self, known: impl Fn(NodeId, Cell) -> ComponentView) {
         if let KeyTruth::Window { cells, .. } = self {
             for (id, cell) in cells {
                 cell.lapse(|node| known(node, *id));

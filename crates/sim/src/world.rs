@@ -5,11 +5,11 @@
 //! each other with what is true. Decides nothing.
 
 mod ahead;
-mod books;
 pub mod chaos;
 mod conservation;
 mod epilogue;
 mod healing;
+mod ledger;
 mod oracle;
 pub mod quota_chaos;
 pub mod scenario;
@@ -17,22 +17,22 @@ mod store;
 
 use crate::Fault;
 use crate::coverage::{Coverage, EventKind};
-use crate::fired::{Fired, Kind};
+use crate::fired::{FaultKind, Fired};
 use crate::load::WorldLoad;
 use crate::network::{Network, Odds, Way};
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::scenario::{Arrival, Audit};
 use crate::simulation::{
-    Answered, QuotaDone, QuotaStep, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
+    QuotaDone, QuotaStep, RequestResult, Simulation, Situation, StoreCall, StoreDone, StoreStep, WorldNote,
 };
-use books::Books;
+use ledger::WorldLedger;
 use oracle::{Truth, WorldOracle};
 use scenario::{WorldFault, WorldFlaw, WorldScenario};
 use std::collections::{BTreeMap, VecDeque};
 use store::SimulatedStore;
 use tidegate_core::{CellId, Nanos};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{OwnerId, WorldError};
 
 /// So many of the world's own events are kept to be shown.
@@ -42,11 +42,11 @@ const PROBE_EVERY: Nanos = Nanos::from_millis(20);
 
 #[derive(Debug)]
 enum Event {
-    AtStore(Box<Sent>),
+    AtStore(Box<StoreMessage>),
     /// It is written from now on; nothing comes of it when the store was started anew meanwhile.
     Commits {
-        sent: Box<Sent>,
-        life: u32,
+        sent: Box<StoreMessage>,
+        incarnation: u32,
     },
     Fault(WorldFault),
     /// Time to look at which parts are in force.
@@ -56,7 +56,7 @@ enum Event {
 }
 
 #[derive(Debug, Clone)]
-struct Sent {
+struct StoreMessage {
     region: usize,
     call: StoreCall,
 }
@@ -69,7 +69,7 @@ pub struct WorldSimulation {
     networks: Vec<Network>,
     queue: Queue<Event>,
     store: SimulatedStore,
-    books: Books,
+    ledger: WorldLedger,
     oracle: WorldOracle,
     random: Random,
     /// Regions whose worker dies when its rows are next written, and after how long it comes back.
@@ -106,7 +106,7 @@ impl WorldSimulation {
         }
         let mut fired = Fired::default();
         for _ in regions.iter().filter(|region| region.now() > begins) {
-            fired.count(Kind::JoinedLate);
+            fired.count(FaultKind::JoinedLate);
         }
         WorldSimulation {
             now: Nanos::ZERO,
@@ -115,7 +115,7 @@ impl WorldSimulation {
             regions,
             networks,
             queue,
-            books: Books::default(),
+            ledger: WorldLedger::default(),
             oracle: WorldOracle::default(),
             random,
             dying: BTreeMap::new(),
@@ -169,7 +169,7 @@ impl WorldSimulation {
     }
 
     /// What a region answered since this was last asked.
-    pub fn take_answers(&mut self, region: usize) -> Vec<Answered> {
+    pub fn take_answers(&mut self, region: usize) -> Vec<RequestResult> {
         self.regions[region].answers.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -202,7 +202,7 @@ impl WorldSimulation {
     /// Runs to the end of the scenario.
     pub fn run(&mut self) {
         self.run_until(self.scenario.ends_at);
-        let checked = self.books.all_there(&self.store.store);
+        let checked = self.ledger.all_there(&self.store.store);
         self.check(checked);
     }
 
@@ -247,32 +247,32 @@ impl WorldSimulation {
     /// Takes what a region said and heard.
     fn after_step(&mut self, region: usize) {
         for note in std::mem::take(&mut self.regions[region].notes) {
-            let checked = self.heard(region, note);
+            let checked = self.check_note(region, note);
             self.check(checked);
         }
         if self.regions[region].take_sliced() && self.is_audited {
-            let checked = self.books.parts_fit(&self.regions, self.now);
+            let checked = self.ledger.parts_fit(&self.regions, self.now);
             self.check(checked);
         }
         for call in std::mem::take(&mut self.regions[region].outbox) {
-            self.note(|| format!("region {region} node {} sends {:?}", call.node, call.step));
-            self.send(&Sent { region, call });
+            self.trace_event(|| format!("region {region} node {} sends {:?}", call.node, call.step));
+            self.send(&StoreMessage { region, call });
         }
     }
 
     /// Compares what a region noted with what is true.
-    fn heard(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
-        let WorldSimulation { regions, store, books, oracle, .. } = self;
+    fn check_note(&mut self, region: usize, note: WorldNote) -> Result<(), String> {
+        let WorldSimulation { regions, store, ledger: books, oracle, .. } = self;
         let truth = Truth { regions, store: &store.store, books };
         match note {
             WorldNote::Granted(granted) => oracle.granted(region, &granted, truth),
             WorldNote::Admitted(unit) => oracle.admitted(region, &unit, truth),
             WorldNote::Denied(denied) => oracle.denied(region, &denied, truth),
-            WorldNote::Told(_) | WorldNote::Believed { .. } => books.heard(region, note, regions),
+            WorldNote::Told(_) | WorldNote::Believed { .. } => books.check_note(region, note, regions),
         }
     }
 
-    fn send(&mut self, sent: &Sent) {
+    fn send(&mut self, sent: &StoreMessage) {
         for after in self.networks[sent.region].carry(0, Way::Out, self.now).into_iter().flatten() {
             self.queue.push(self.now.plus(after), Event::AtStore(Box::new(sent.clone())));
         }
@@ -282,8 +282,8 @@ impl WorldSimulation {
         let Some((_, event)) = self.queue.pop() else { return };
         match event {
             Event::AtStore(sent) => self.at_store(sent),
-            Event::Commits { sent, life } => {
-                if life == self.store.life {
+            Event::Commits { sent, incarnation } => {
+                if incarnation == self.store.life {
                     self.commits(&sent);
                 }
             }
@@ -296,11 +296,11 @@ impl WorldSimulation {
     /// Leases end between events too.
     fn probe(&mut self) {
         self.queue.push(self.now.plus(PROBE_EVERY), Event::Probe);
-        let checked = self.books.parts_fit(&self.regions, self.now);
+        let checked = self.ledger.parts_fit(&self.regions, self.now);
         self.check(checked);
     }
 
-    fn at_store(&mut self, sent: Box<Sent>) {
+    fn at_store(&mut self, sent: Box<StoreMessage>) {
         if self.store.is_down {
             let error = WorldError::Unreachable { cause: "connection refused".to_owned() };
             return self.answer(&sent, sent.call.step.failed(&error));
@@ -318,42 +318,42 @@ impl WorldSimulation {
         if after == Nanos::ZERO {
             return self.commits(&sent);
         }
-        let life = self.store.life;
-        self.queue.push(self.now.plus(after), Event::Commits { sent, life });
+        let incarnation = self.store.life;
+        self.queue.push(self.now.plus(after), Event::Commits { sent, incarnation });
     }
 
-    fn commits(&mut self, sent: &Sent) {
-        let Sent { region, call, .. } = sent;
+    fn commits(&mut self, sent: &StoreMessage) {
+        let StoreMessage { region, call, .. } = sent;
         let done = self.store.execute(&call.step, self.store.present(self.now));
-        self.note(|| format!("region {region} {:?}\n        {done:?}", call.step));
-        self.books.joined(*region, &call.step, &done);
+        self.trace_event(|| format!("region {region} {:?}\n        {done:?}", call.step));
+        self.ledger.joined(*region, &call.step, &done);
         let (written, read) = rows_of(&call.step, &done);
         self.load.asked(self.now, written, read);
         if self.is_audited {
-            let checked = self.books.written(&call.step, &self.store.store, &self.regions);
+            let checked = self.ledger.written(&call.step, &self.store.store, &self.regions);
             self.check(checked);
         }
         if matches!(call.step, StoreStep::Work(Step::Publish(..)))
             && let Some(comes_back_after) = self.dying.remove(region)
         {
             let node = call.node;
-            self.note(|| format!("the worker of region {region} dies: node {node}"));
+            self.trace_event(|| format!("the worker of region {region} dies: node {node}"));
             self.regions[*region].inject(self.now, Fault::Crash { node });
             self.regions[*region].inject(self.now.plus(comes_back_after), Fault::Start { node });
         }
         self.answer(sent, done);
     }
 
-    fn answer(&mut self, sent: &Sent, done: StoreDone) {
-        let Sent { region, call, .. } = sent;
+    fn answer(&mut self, sent: &StoreMessage, done: StoreDone) {
+        let StoreMessage { region, call, .. } = sent;
         let [Some(after), _] = self.networks[*region].carry(0, Way::Back, self.now) else { return };
-        self.store.heard(&call.step);
+        self.store.receive(&call.step);
         self.regions[*region].answer(call, done, self.now.plus(after));
     }
 
     fn go_wrong(&mut self, fault: WorldFault) {
         self.observe(fault);
-        self.note(|| format!("{fault:?}"));
+        self.trace_event(|| format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
@@ -366,8 +366,8 @@ impl WorldSimulation {
             WorldFault::StorePauses { length } => {
                 self.store.paused_until = self.store.paused_until.max(self.now.plus(length));
             }
-            WorldFault::Cut { region, way } => self.networks[region].set_cut(0, way, true),
-            WorldFault::Mend { region, way } => self.networks[region].set_cut(0, way, false),
+            WorldFault::Cut { region, way } => self.networks[region].set_partitioned(0, way, true),
+            WorldFault::Mend { region, way } => self.networks[region].set_partitioned(0, way, false),
             WorldFault::AnswersLost { of_10_000 } => {
                 self.networks.iter_mut().for_each(|network| network.options.lost_back = Odds(of_10_000));
             }
@@ -385,14 +385,14 @@ impl WorldSimulation {
                 self.lose_rows(|cell, _| cell.key == lost);
             }
             WorldFault::RowsOfRegionAreLost { region } => {
-                let lost = self.books.owner_of(region);
+                let lost = self.ledger.owner_of(region);
                 self.lose_rows(|_, owner| Some(owner) == lost);
             }
             WorldFault::StoreIsCopied => self.store.copy(),
             WorldFault::StoreIsRestored => {
                 self.store.restore();
                 let networks = &self.networks;
-                self.books.was_restored(&self.store.store, |region| networks[region].is_cut(0));
+                self.ledger.was_restored(&self.store.store, |region| networks[region].is_partitioned(0));
             }
             WorldFault::RegionLeaves { region } => self.regions[region].abandon(self.now),
             WorldFault::RegionIsRenamed { region } => {
@@ -406,7 +406,7 @@ impl WorldSimulation {
 
     fn lose_rows(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
         self.store.store.lose_rows(is_lost);
-        self.books.rows_were_lost(&self.store.store);
+        self.ledger.rows_were_lost(&self.store.store);
     }
 
     fn calm(&mut self) {
@@ -420,7 +420,7 @@ impl WorldSimulation {
     }
 
     /// Keeps what happened, to be shown when something is violated.
-    fn note(&mut self, what: impl FnOnce() -> String) {
+    fn trace_event(&mut self, what: impl FnOnce() -> String) {
         if !self.is_audited {
             return;
         }
@@ -479,7 +479,7 @@ fn rows_of(step: &StoreStep, done: &StoreDone) -> (usize, usize) {
         _ => 0,
     };
     let read = match done {
-        StoreDone::Work(Done::Imported(Ok(imported))) => imported.components.len(),
+        StoreDone::Work(StepResult::Imported(Ok(imported))) => imported.components.len(),
         StoreDone::Quota(QuotaDone::Slices(Some(slices))) => slices.slices.len(),
         StoreDone::Quota(QuotaDone::Surveyed(Some(survey))) => survey.demands.len() + survey.slices.len(),
         _ => 0,

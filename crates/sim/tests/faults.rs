@@ -125,8 +125,8 @@ fn joins_and_deaths_are_known_within_2_seconds() {
 
 /// A node that dies between reserving and confirming: what it held is free again after 250 ms.
 #[test]
-fn a_reservation_lapses_with_its_node() {
-    let name = TestName { file: "faults", test: "a_reservation_lapses_with_its_node" };
+fn a_hold_expires_with_its_node() {
+    let name = TestName { file: "faults", test: "a_hold_expires_with_its_node" };
     for_each(name, 0..50, |seed| {
         let keys = vec![KeyPlan::new("one", sliding(10, MINUTE)), KeyPlan::new("other", gcra(1, 10))];
         let mut scenario = Scenario::calm(seed, 2, keys);

@@ -1,8 +1,8 @@
 //! The smaller scenarios of this repository: every figure is as expected, and a seed is one run.
 
-use tidegate_sim::fleet::{self, Outcome};
+use tidegate_sim::fleet::{self, FleetReport};
 
-fn run(name: &str, seed: u64) -> Outcome {
+fn run(name: &str, seed: u64) -> FleetReport {
     let plan = fleet::read(fleet::known(name).expect(name)).expect(name);
     fleet::run(&plan, seed, &mut |_| {})
 }

@@ -2,7 +2,9 @@
 
 use tidegate_core::Nanos;
 use tidegate_sim::START;
-use tidegate_sim::streams::{StreamFault, StreamFlaw, StreamRegion, StreamScenario, Streams, Travelled, Who};
+use tidegate_sim::streams::{
+    ProcessId, RuleDeliveryTimes, StreamFault, StreamFlaw, StreamRegion, StreamScenario, Streams,
+};
 
 const fn at(millis: u64) -> Nanos {
     START.plus(Nanos::from_millis(millis))
@@ -24,7 +26,7 @@ fn calm(seed: u64) -> StreamScenario {
 }
 
 /// How long the last node took to hear of each change.
-fn slowest(travelled: &Travelled) -> Vec<Nanos> {
+fn slowest(travelled: &RuleDeliveryTimes) -> Vec<Nanos> {
     let last = |heard_at: &Vec<Nanos>| *heard_at.iter().max().expect("nodes");
     travelled
         .heard_at
@@ -46,7 +48,7 @@ fn all_nodes_hear_of_a_change_within_half_a_second() {
 fn a_broker_that_dies_costs_its_nodes_little_and_one_that_forgot_serves_again() {
     let mut scenario = calm(2);
     for broker in 0..2 {
-        let (who, after) = (Who::Broker(broker), 5_000 * broker as u64);
+        let (who, after) = (ProcessId::Broker(broker), 5_000 * broker as u64);
         scenario.faults.push((at(4_100 + after), StreamFault::Crash { who }));
         scenario.faults.push((at(6_100 + after), StreamFault::Start { who, forgets: true }));
     }
@@ -58,7 +60,7 @@ fn a_broker_that_dies_costs_its_nodes_little_and_one_that_forgot_serves_again() 
 #[test]
 fn without_a_control_plane_nothing_changes_and_when_it_is_back_everything_does() {
     let mut scenario = calm(3);
-    let who = Who::Plane(0);
+    let who = ProcessId::Plane(0);
     scenario.faults.push((at(4_500), StreamFault::Crash { who }));
     scenario.faults.push((at(10_500), StreamFault::Start { who, forgets: true }));
     let travelled = Streams::new(scenario).run_and_heal();
@@ -72,7 +74,7 @@ fn without_a_control_plane_nothing_changes_and_when_it_is_back_everything_does()
 fn a_scenario_is_one_run() {
     let hash = || {
         let mut scenario = calm(4);
-        scenario.faults.push((at(3_000), StreamFault::Break { who: Who::Broker(1) }));
+        scenario.faults.push((at(3_000), StreamFault::Break { who: ProcessId::Broker(1) }));
         Streams::new(scenario).run_and_heal().trace_hash
     };
     assert_eq!(hash(), hash());

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 use tidegate_core::Nanos;
-use tidegate_sim::file::{Expectation, ScenarioFile, Verdict};
-use tidegate_sim::fired::Kind;
+use tidegate_sim::file::{Expectation, ScenarioFile, ScenarioVerdict};
+use tidegate_sim::fired::FaultKind;
 use tidegate_sim::swarm::{self, Episode, Mistake};
 
 /// A minimised scenario is read by people: about ten lines for each of four regions, and as many again for requests, of
@@ -26,7 +26,7 @@ fn nothing_is_violated_and_everything_went_wrong() {
     }
     let never: Vec<&str> = fired.named().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
     assert!(never.is_empty(), "never went wrong: {never:?}");
-    assert!(fired.of(Kind::Lost) > 100);
+    assert!(fired.of(FaultKind::Lost) > 100);
 }
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
@@ -52,7 +52,7 @@ fn every_scenario_file_passes() {
     let mut problems = Vec::new();
     for (path, file) in scenario_files() {
         assert_eq!(file.expect, Expectation::Passes, "{}: what is kept is mended", path.display());
-        if let Verdict::Violated(message) = file.run() {
+        if let ScenarioVerdict::Violated(message) = file.run() {
             let path = path.display();
             problems.push(format!("{path}\n{}\nit is violated again: {message}\n", file.about));
         }

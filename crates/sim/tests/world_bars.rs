@@ -8,7 +8,7 @@ use tidegate_sim::seeds::{TestName, for_each};
 use tidegate_sim::spread::Spread;
 use tidegate_sim::world::scenario::{HEADROOM, WorldScenario};
 use tidegate_sim::{Arrival, KeyPlan, Random, START, Scenario, WorldSimulation, arrivals};
-use tidegate_world::{Policy, Publish};
+use tidegate_world::{PublishPolicy, PublishThreshold};
 
 const LIMIT: u64 = 1_000;
 const PERIOD_S: u64 = 300;
@@ -17,7 +17,7 @@ const SEEDS: u64 = 3;
 const MILLIS_AWAY: [u64; 2] = [60, 150];
 /// Regions know of each other when traffic comes.
 const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
-const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
+const FLOOR: PublishPolicy = PublishPolicy { publish: PublishThreshold::Floor(0.5), ..HEADROOM };
 
 fn after(seconds: u64) -> Nanos {
     START.plus(Nanos::from_secs(seconds))
@@ -28,7 +28,7 @@ fn admitted(
     seed: u64,
     regions: usize,
     class: Class,
-    policy: Policy,
+    policy: PublishPolicy,
     requests: impl Fn(&mut Random, usize) -> Vec<Arrival>,
     rests_at: Nanos,
 ) -> (f64, f64) {
@@ -60,7 +60,7 @@ fn seeds_of(test: &'static str, what: &str, bound: Option<f64>, run: impl Fn(u64
 /// All classes and both policies; only some have a bound.
 fn variants(
     test: &'static str,
-    bound: impl Fn(Class, Policy) -> Option<f64>,
+    bound: impl Fn(Class, PublishPolicy) -> Option<f64>,
     requests: impl Fn(&mut Random, usize, usize) -> Vec<Arrival>,
     rests_at: Nanos,
 ) {
@@ -84,7 +84,7 @@ fn even(random: &mut Random, per_second: u64, from: Nanos, until: Nanos) -> Vec<
 
 #[test]
 fn even_load() {
-    let bound = |_, policy: Policy| (policy == HEADROOM).then_some(1.05);
+    let bound = |_, policy: PublishPolicy| (policy == HEADROOM).then_some(1.05);
     variants("even_load", bound, |random, _, _| even(random, 10, START, after(70)), after(60));
 }
 
@@ -97,7 +97,7 @@ fn resting_below_the_floor() {
         }
         even(random, 100, after(75), after(85))
     };
-    let bound = |_, policy: Policy| (policy == HEADROOM).then_some(1.05);
+    let bound = |_, policy: PublishPolicy| (policy == HEADROOM).then_some(1.05);
     variants("resting_below_the_floor", bound, requests, after(100));
 }
 
@@ -112,7 +112,7 @@ fn resting_below_half_the_credit() {
         }
         even(random, 100, after(25), after(45))
     };
-    let bound = |_, policy: Policy| (policy == HEADROOM).then_some(1.05);
+    let bound = |_, policy: PublishPolicy| (policy == HEADROOM).then_some(1.05);
     variants("resting_below_half_the_credit", bound, requests, after(60));
 }
 
@@ -125,6 +125,6 @@ fn a_flash_everywhere() {
         requests.extend(even(random, 20, after(1), after(40)));
         requests
     };
-    let bound = |class, policy: Policy| (policy == HEADROOM && class == Class::Abuse).then_some(1.30);
+    let bound = |class, policy: PublishPolicy| (policy == HEADROOM && class == Class::Abuse).then_some(1.30);
     variants("a_flash_everywhere", bound, requests, after(11));
 }

@@ -10,7 +10,7 @@ mod view;
 use crate::binary::RedisBinary;
 use crate::redis::Redis;
 use crate::wait::{until, until_ok};
-use form::AGREE_WITHIN;
+use form::AGREEMENT_TIMEOUT;
 use view::View;
 
 /// Dropping it kills its nodes.
@@ -57,7 +57,7 @@ impl RedisCluster {
     /// Returns when the replica of a killed primary has taken over, and every node that answers knows it.
     pub async fn wait_promoted(&self, index: usize) {
         let promoted = self.replicas[index].address();
-        until_ok("the replica's promotion", AGREE_WITHIN, || async move {
+        until_ok("the replica's promotion", AGREEMENT_TIMEOUT, || async move {
             for node in self.nodes() {
                 let Ok(view) = View::of(node).await else { continue };
                 let is_promoted = view.at(promoted).is_some_and(|seen| seen.is_primary && seen.has_slots());
@@ -72,7 +72,7 @@ impl RedisCluster {
 
     /// The node that serves a slot at present, as it says itself.
     pub async fn primary_of_slot(&self, slot: u16) -> &Redis {
-        until("a primary for the slot", AGREE_WITHIN, || async move {
+        until("a primary for the slot", AGREEMENT_TIMEOUT, || async move {
             for node in self.nodes() {
                 let Ok(view) = View::of(node).await else { continue };
                 if view.at(node.address()).is_some_and(|own| own.is_primary && own.owns(slot)) {

@@ -27,8 +27,8 @@ use tokio::net::TcpStream;
 const TICKS_PER_SECOND: u64 = 100;
 const LOG: &str = "log";
 /// A busy machine needs most of it.
-const READY_WITHIN: Duration = Duration::from_secs(30);
-const PROBE_WITHIN: Duration = Duration::from_millis(500);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How to start a server, and how to see that it answers.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl DatabaseServer {
     }
 
     async fn wait_ready(&self) -> Result<(), String> {
-        let ready = attempt(READY_WITHIN, || async {
+        let ready = attempt(READY_TIMEOUT, || async {
             if let Some(status) = self.process().exit_status() {
                 // The children of a killed one may hold its memory for a moment.
                 *self.process() = spawn(&self.directory, &self.plan)?;
@@ -93,7 +93,7 @@ impl DatabaseServer {
     }
 
     async fn probe(&self) -> Result<(), String> {
-        let probe = tokio::time::timeout(PROBE_WITHIN, async {
+        let probe = tokio::time::timeout(PROBE_TIMEOUT, async {
             let mut stream = TcpStream::connect(self.address()).await?;
             stream.write_all(&self.plan.greeting).await?;
             let mut answer = vec![0; self.plan.expected.0 + 1];
@@ -153,9 +153,9 @@ impl DatabaseServer {
 }
 
 /// Where a server that several tests have is known; gone with the last of them.
-type Known<S> = tokio::sync::Mutex<Weak<S>>;
+type SharedServer<S> = tokio::sync::Mutex<Weak<S>>;
 
-async fn shared<S>(known: &Known<S>, start: impl Future<Output = S>) -> Arc<S> {
+async fn shared<S>(known: &SharedServer<S>, start: impl Future<Output = S>) -> Arc<S> {
     let mut known = known.lock().await;
     if let Some(server) = known.upgrade() {
         return server;

@@ -84,14 +84,14 @@ impl Drop for Process {
     }
 }
 
-type Order = (Command, mpsc::Sender<io::Result<Child>>);
+type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// To the kernel the parent is a thread: a child of a test's thread would be killed when that one test is over,
 /// though its server may be shared. So all are children of one thread that lasts as long as the process.
 fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
-    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    static SPAWNER: OnceLock<mpsc::Sender<SpawnRequest>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
-        let (sender, orders) = mpsc::channel::<Order>();
+        let (sender, orders) = mpsc::channel::<SpawnRequest>();
         std::thread::spawn(move || {
             for (mut command, reply) in orders {
                 // Nobody waits for the reply any more: the child, unguarded, isn't wanted either.

@@ -7,7 +7,7 @@ mod connection;
 mod fault;
 mod way;
 
-pub use fault::Fault;
+pub use fault::ProxyFault;
 
 use crate::port::free_port;
 use connection::Connection;
@@ -29,7 +29,7 @@ const OPEN_ATTEMPTS_MAX: u32 = 100;
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<ProxyCommand>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,8 +52,8 @@ struct Counters {
 }
 
 /// What the proxy's thread is to do; it answers with the counts when it has.
-struct Order {
-    fault: Option<Fault>,
+struct ProxyCommand {
+    fault: Option<ProxyFault>,
     done: std::sync::mpsc::Sender<ProxyCounts>,
 }
 
@@ -68,7 +68,7 @@ impl FaultProxy {
                 let listener = open_anywhere().await;
                 let address = listener.local_addr().expect("an address");
                 let _ = started.send(address);
-                let faults = watch::Sender::new(Fault::None);
+                let faults = watch::Sender::new(ProxyFault::None);
                 let acceptor = Acceptor { address, upstream, faults, counters: Arc::default() };
                 acceptor.run(listener, taken).await;
             });
@@ -83,7 +83,7 @@ impl FaultProxy {
 
     /// In force for existing and new connections when this returns. Connections that lost bytes are closed as
     /// soon as bytes would pass again: what follows would make no sense to either side.
-    pub fn set(&self, fault: Fault) {
+    pub fn set(&self, fault: ProxyFault) {
         self.order(Some(fault));
     }
 
@@ -92,9 +92,9 @@ impl FaultProxy {
         self.order(None)
     }
 
-    fn order(&self, fault: Option<Fault>) -> ProxyCounts {
+    fn order(&self, fault: Option<ProxyFault>) -> ProxyCounts {
         let (done, finished) = std::sync::mpsc::channel();
-        let sent = self.orders.send(Order { fault, done });
+        let sent = self.orders.send(ProxyCommand { fault, done });
         sent.ok().and_then(|()| finished.recv().ok()).expect("the proxy's thread runs")
     }
 }
@@ -125,12 +125,12 @@ impl Counters {
 struct Acceptor {
     address: SocketAddr,
     upstream: SocketAddr,
-    faults: watch::Sender<Fault>,
+    faults: watch::Sender<ProxyFault>,
     counters: Arc<Counters>,
 }
 
 impl Acceptor {
-    async fn run(self, listener: TcpListener, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn run(self, listener: TcpListener, mut orders: mpsc::UnboundedReceiver<ProxyCommand>) {
         let mut listener = Some(listener);
         let mut connections = JoinSet::new();
         loop {
@@ -138,7 +138,7 @@ impl Acceptor {
                 // A fault that was set holds for whoever connects afterwards.
                 biased;
                 order = orders.recv() => {
-                    let Some(Order { fault, done }) = order else { return };
+                    let Some(ProxyCommand { fault, done }) = order else { return };
                     if let Some(fault) = fault {
                         listener = self.listen(listener, fault).await;
                         self.change(fault, &mut connections).await;
@@ -151,8 +151,8 @@ impl Acceptor {
         }
     }
 
-    async fn listen(&self, listener: Option<TcpListener>, fault: Fault) -> Option<TcpListener> {
-        if fault == Fault::Refuse {
+    async fn listen(&self, listener: Option<TcpListener>, fault: ProxyFault) -> Option<TcpListener> {
+        if fault == ProxyFault::Refuse {
             return None;
         }
         if listener.is_some() {
@@ -167,7 +167,7 @@ impl Acceptor {
         panic!("{} was taken while the proxy refused connections", self.address);
     }
 
-    async fn change(&self, fault: Fault, connections: &mut JoinSet<()>) {
+    async fn change(&self, fault: ProxyFault, connections: &mut JoinSet<()>) {
         self.faults.send_replace(fault);
         if fault.ends_connections() {
             // Waited for: the next fault may be set at once, and connections see only the latest.

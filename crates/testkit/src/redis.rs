@@ -4,12 +4,12 @@
 
 mod options;
 
-pub use options::RedisOptions;
+pub use options::RedisServerOptions;
 pub(crate) use options::base_configuration;
 
 use crate::certificates::AUTHORITY;
-use crate::client::Client;
-use crate::reply::Reply;
+use crate::client::RespClient;
+use crate::reply::RespValue;
 use crate::server::{SOCKET, Server};
 use options::Security;
 use std::io;
@@ -33,8 +33,8 @@ impl Redis {
         Redis::options().start().await
     }
 
-    pub fn options() -> RedisOptions {
-        RedisOptions::default()
+    pub fn options() -> RedisServerOptions {
+        RedisServerOptions::default()
     }
 
     /// `redis://127.0.0.1:port`, or `rediss://` with TLS; without credentials.
@@ -109,24 +109,24 @@ impl Redis {
     }
 
     /// A connection past TLS and authentication.
-    pub async fn client(&self) -> io::Result<Client> {
+    pub async fn client(&self) -> io::Result<RespClient> {
         self.server.client().await
     }
 
-    /// One command on a connection of its own. A refusal is [`Reply::Error`]; `Err` when nobody answers.
-    pub async fn command<A: AsRef<[u8]>>(&self, arguments: &[A]) -> io::Result<Reply> {
+    /// One command on a connection of its own. A refusal is [`RespValue::Error`]; `Err` when nobody answers.
+    pub async fn command<A: AsRef<[u8]>>(&self, arguments: &[A]) -> io::Result<RespValue> {
         self.server.command(arguments).await
     }
 
     /// Like [`command`](Self::command), where everything but success is a mistake of the test's.
-    pub async fn demand<A: AsRef<[u8]>>(&self, arguments: &[A]) -> Reply {
+    pub async fn demand<A: AsRef<[u8]>>(&self, arguments: &[A]) -> RespValue {
         let outcome = self.command(arguments).await;
         let command = || {
             let words = arguments.iter().map(|word| String::from_utf8_lossy(word.as_ref()));
             words.take(4).collect::<Vec<_>>().join(" ")
         };
         match outcome {
-            Ok(Reply::Error(problem)) => panic!("{}: {}: {problem}", self.address, command()),
+            Ok(RespValue::Error(problem)) => panic!("{}: {}: {problem}", self.address, command()),
             Ok(reply) => reply,
             Err(error) => panic!("{}: {}: {error}", self.address, command()),
         }

@@ -7,41 +7,42 @@ use std::io;
 /// Deeper than any reply that we know; a bound, since garbage is parsed too.
 const DEPTH_MAX: usize = 8;
 
+/// A RESP2 value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reply {
+pub enum RespValue {
     Simple(String),
     Error(String),
     Integer(i64),
     /// `None` for nothing, also where the wire has an array that is nothing.
     Bulk(Option<Vec<u8>>),
-    Array(Vec<Reply>),
+    Array(Vec<RespValue>),
 }
 
-impl Reply {
+impl RespValue {
     pub fn is_error(&self) -> bool {
-        matches!(self, Reply::Error(_))
+        matches!(self, RespValue::Error(_))
     }
 
     /// The text of everything that has one.
     pub fn text(&self) -> Option<String> {
         match self {
-            Reply::Simple(text) | Reply::Error(text) => Some(text.clone()),
-            Reply::Bulk(Some(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
-            Reply::Integer(_) | Reply::Bulk(None) | Reply::Array(_) => None,
+            RespValue::Simple(text) | RespValue::Error(text) => Some(text.clone()),
+            RespValue::Bulk(Some(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            RespValue::Integer(_) | RespValue::Bulk(None) | RespValue::Array(_) => None,
         }
     }
 
     pub fn integer(&self) -> Option<i64> {
-        if let Reply::Integer(number) = self { Some(*number) } else { None }
+        if let RespValue::Integer(number) = self { Some(*number) } else { None }
     }
 
     /// The elements of an array; none of anything else.
-    pub fn items(&self) -> &[Reply] {
-        if let Reply::Array(items) = self { items } else { &[] }
+    pub fn items(&self) -> &[RespValue] {
+        if let RespValue::Array(items) = self { items } else { &[] }
     }
 
     /// The first reply in `bytes` and its length; `None` while it isn't complete.
-    pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
+    pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<(RespValue, usize)>> {
         let mut input = Input { bytes, at: 0 };
         Ok(input.reply(DEPTH_MAX)?.map(|reply| (reply, input.at)))
     }
@@ -64,17 +65,17 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn reply(&mut self, depth: usize) -> io::Result<Option<Reply>> {
+    fn reply(&mut self, depth: usize) -> io::Result<Option<RespValue>> {
         let Some(line) = self.line() else { return Ok(None) };
         let (Some(kind), rest) = (line.chars().next(), line.get(1..).unwrap_or_default()) else {
             return Err(malformed(&line));
         };
         let number = || rest.parse::<i64>().map_err(|_| malformed(&line));
         match kind {
-            '+' => Ok(Some(Reply::Simple(rest.to_owned()))),
-            '-' => Ok(Some(Reply::Error(rest.to_owned()))),
-            ':' => Ok(Some(Reply::Integer(number()?))),
-            '$' | '*' if number()? == -1 => Ok(Some(Reply::Bulk(None))),
+            '+' => Ok(Some(RespValue::Simple(rest.to_owned()))),
+            '-' => Ok(Some(RespValue::Error(rest.to_owned()))),
+            ':' => Ok(Some(RespValue::Integer(number()?))),
+            '$' | '*' if number()? == -1 => Ok(Some(RespValue::Bulk(None))),
             '$' => Ok(self.bulk(usize::try_from(number()?).map_err(|_| malformed(&line))?)),
             '*' if depth > 0 => self.array(usize::try_from(number()?).map_err(|_| malformed(&line))?, depth),
             _ => Err(malformed(&line)),
@@ -88,21 +89,21 @@ impl<'a> Input<'a> {
         Some(String::from_utf8_lossy(&rest[..length]).into_owned())
     }
 
-    fn bulk(&mut self, length: usize) -> Option<Reply> {
+    fn bulk(&mut self, length: usize) -> Option<RespValue> {
         let end = self.at.checked_add(length)?;
         let bytes: &'a [u8] = self.bytes.get(self.at..end)?;
         self.bytes.get(end..end.checked_add(2)?)?;
         self.at = end + 2;
-        Some(Reply::Bulk(Some(bytes.to_vec())))
+        Some(RespValue::Bulk(Some(bytes.to_vec())))
     }
 
-    fn array(&mut self, length: usize, depth: usize) -> io::Result<Option<Reply>> {
+    fn array(&mut self, length: usize, depth: usize) -> io::Result<Option<RespValue>> {
         let mut items = Vec::new();
         for _ in 0..length {
             let Some(item) = self.reply(depth - 1)? else { return Ok(None) };
             items.push(item);
         }
-        Ok(Some(Reply::Array(items)))
+        Ok(Some(RespValue::Array(items)))
     }
 }
 
@@ -117,31 +118,31 @@ mod tests {
     #[test]
     fn replies_are_read_from_the_wire() {
         let wire = b"*5\r\n+OK\r\n-ERR no\r\n:-7\r\n$3\r\na\r\n\r\n$-1\r\nrest";
-        let expected = Reply::Array(vec![
-            Reply::Simple("OK".into()),
-            Reply::Error("ERR no".into()),
-            Reply::Integer(-7),
-            Reply::Bulk(Some(b"a\r\n".to_vec())),
-            Reply::Bulk(None),
+        let expected = RespValue::Array(vec![
+            RespValue::Simple("OK".into()),
+            RespValue::Error("ERR no".into()),
+            RespValue::Integer(-7),
+            RespValue::Bulk(Some(b"a\r\n".to_vec())),
+            RespValue::Bulk(None),
         ]);
-        assert_eq!(Reply::parse(wire).unwrap(), Some((expected, wire.len() - 4)));
+        assert_eq!(RespValue::parse(wire).unwrap(), Some((expected, wire.len() - 4)));
     }
 
     #[test]
     fn a_reply_is_waited_for_until_it_is_complete() {
         let wire = b"*2\r\n$2\r\nab\r\n:1\r\n";
         for length in 0..wire.len() {
-            assert_eq!(Reply::parse(&wire[..length]).unwrap(), None, "{length}");
+            assert_eq!(RespValue::parse(&wire[..length]).unwrap(), None, "{length}");
         }
-        assert!(Reply::parse(wire).unwrap().is_some());
+        assert!(RespValue::parse(wire).unwrap().is_some());
     }
 
     #[test]
     fn garbage_is_an_error() {
-        assert!(Reply::parse(b"?\r\n").is_err());
-        assert!(Reply::parse(b"\r\n").is_err());
-        assert!(Reply::parse(b"$-2\r\n").is_err());
-        assert!(Reply::parse("*1\r\n".repeat(DEPTH_MAX + 2).as_bytes()).is_err());
+        assert!(RespValue::parse(b"?\r\n").is_err());
+        assert!(RespValue::parse(b"\r\n").is_err());
+        assert!(RespValue::parse(b"$-2\r\n").is_err());
+        assert!(RespValue::parse("*1\r\n".repeat(DEPTH_MAX + 2).as_bytes()).is_err());
     }
 
     #[test]

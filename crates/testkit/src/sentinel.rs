@@ -5,9 +5,9 @@
 use crate::binary::RedisBinary;
 use crate::directory::Directory;
 use crate::redis::{Redis, base_configuration};
-use crate::reply::Reply;
+use crate::reply::RespValue;
 use crate::server::{Plan, Server, on_free_port};
-use crate::wait::{READY_WITHIN, attempt, until, until_ok};
+use crate::wait::{READY_TIMEOUT, attempt, until, until_ok};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 const GROUP: &str = "tidegate";
 const SENTINELS: usize = 3;
 /// A second to notice, up to two to elect, and as much to promote; an election that fails is repeated.
-const FAILOVER_WITHIN: Duration = Duration::from_secs(20);
+const FAILOVER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Dropping it kills everything.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Sentinel {
 
     /// Where the primary is by the word of the first sentinel that answers.
     pub async fn primary_address(&self) -> SocketAddr {
-        until("a sentinel that knows the primary", READY_WITHIN, || async move {
+        until("a sentinel that knows the primary", READY_TIMEOUT, || async move {
             for watcher in &self.sentinels {
                 if let Some(address) = watcher.primary_address().await {
                     return Some(address);
@@ -93,7 +93,7 @@ impl Sentinel {
 
     /// Returns the new primary's address when it is one, and every sentinel that runs names it.
     pub async fn wait_replaced(&self, before: SocketAddr) -> SocketAddr {
-        until_ok("a new primary", FAILOVER_WITHIN, || async move {
+        until_ok("a new primary", FAILOVER_TIMEOUT, || async move {
             for watcher in self.running_sentinels() {
                 let named = watcher.primary_address().await;
                 if named.is_none_or(|named| named == before) {
@@ -110,11 +110,11 @@ impl Sentinel {
     /// Makes the replica the primary while both are alive, as operators do; returns the new one's address.
     pub async fn failover(&self) -> SocketAddr {
         let before = self.primary_address().await;
-        let forced = attempt(FAILOVER_WITHIN, || async move {
+        let forced = attempt(FAILOVER_TIMEOUT, || async move {
             let watcher = self.running_sentinels().next().ok_or("no sentinel is left")?;
             // Refused while it finds no good replica, e.g. just after an earlier failover.
             match watcher.server.command(&["SENTINEL", "FAILOVER", GROUP]).await {
-                Ok(Reply::Error(problem)) => Err(problem),
+                Ok(RespValue::Error(problem)) => Err(problem),
                 Ok(_) => Ok(()),
                 Err(error) => Err(error.to_string()),
             }
@@ -128,7 +128,7 @@ impl Sentinel {
     }
 
     async fn wait_acquainted(&self) {
-        until_ok("sentinels that know each other", FAILOVER_WITHIN, || async move {
+        until_ok("sentinels that know each other", FAILOVER_TIMEOUT, || async move {
             for watcher in &self.sentinels {
                 let (replicas, others) = (watcher.field("num-slaves"), watcher.field("num-other-sentinels"));
                 let counts = (replicas.await, others.await);
@@ -143,7 +143,7 @@ impl Sentinel {
 }
 
 async fn wait_in_sync(replica: &Redis) {
-    until_ok("a replica in sync", READY_WITHIN, || async move {
+    until_ok("a replica in sync", READY_TIMEOUT, || async move {
         match replica.info("master_link_status").await {
             Ok(Some(status)) if status == "up" => Ok(()),
             other => Err(format!("{other:?}")),

@@ -3,12 +3,12 @@
 //! Asks always go through a Unix socket: they work the same with TLS, and never reach a stranger who took the
 //! TCP port.
 
-use crate::client::Client;
+use crate::client::RespClient;
 use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::{Process, guarded};
-use crate::reply::Reply;
-use crate::wait::{READY_WITHIN, attempt};
+use crate::reply::RespValue;
+use crate::wait::{READY_TIMEOUT, attempt};
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -65,13 +65,13 @@ impl Server {
     }
 
     async fn wait_ready(&self) -> Result<(), String> {
-        let ready = attempt(READY_WITHIN, || async {
+        let ready = attempt(READY_TIMEOUT, || async {
             if let Some(status) = self.process().exit_status() {
                 // No use in asking again.
                 return Ok(Err(format!("it ended with {status}")));
             }
             match self.command(&["PING"]).await {
-                Ok(Reply::Simple(_)) => Ok(Ok(())),
+                Ok(RespValue::Simple(_)) => Ok(Ok(())),
                 Ok(other) => Err(format!("{other:?}")),
                 Err(error) => Err(error.to_string()),
             }
@@ -86,18 +86,18 @@ impl Server {
     }
 
     /// A connection on which the credentials were presented.
-    pub(crate) async fn client(&self) -> io::Result<Client> {
-        let mut client = Client::connect_unix(&self.directory.path(SOCKET)).await?;
+    pub(crate) async fn client(&self) -> io::Result<RespClient> {
+        let mut client = RespClient::connect_unix(&self.directory.path(SOCKET)).await?;
         if let Some(Credentials { user, password }) = &self.plan.credentials {
             let words: Vec<&str> = ["AUTH"].into_iter().chain(user.as_deref()).chain([&**password]).collect();
-            if let Reply::Error(problem) = client.command(&words).await? {
+            if let RespValue::Error(problem) = client.command(&words).await? {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
             }
         }
         Ok(client)
     }
 
-    pub(crate) async fn command<A: AsRef<[u8]>>(&self, arguments: &[A]) -> io::Result<Reply> {
+    pub(crate) async fn command<A: AsRef<[u8]>>(&self, arguments: &[A]) -> io::Result<RespValue> {
         self.client().await?.command(arguments).await
     }
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 /// Short against what servers take to change their minds, long against what asking costs.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_EVERY: Duration = Duration::from_millis(10);
 /// How long a server may take to start, and a group of servers to agree. A busy machine needs most of it.
-pub(crate) const READY_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks until there is something to see; panics when there is nothing in time.
 pub async fn until<T, L>(what: &str, within: Duration, mut look: impl FnMut() -> L) -> T
@@ -34,7 +34,7 @@ where
                 Ok(found) => return found,
                 Err(problem) => seen = problem,
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     });
     looked.await.map_err(|_| seen)

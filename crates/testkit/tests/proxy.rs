@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tidegate_testkit::{Client, Fault, FaultProxy, ProxyCounts, until};
+use tidegate_testkit::{FaultProxy, ProxyCounts, ProxyFault, RespClient, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -89,7 +89,7 @@ async fn latency_delays_each_direction_and_keeps_the_throughput() {
     let proxy = FaultProxy::start(echo().await).await;
     let mut stream = connect(&proxy).await;
     let latency = Duration::from_millis(40);
-    proxy.set(Fault::Latency(latency));
+    proxy.set(ProxyFault::Latency(latency));
     let start = Instant::now();
     assert_eq!(exchange(&mut stream, b"one").await.unwrap(), b"one");
     assert!(start.elapsed() >= 2 * latency);
@@ -98,10 +98,10 @@ async fn latency_delays_each_direction_and_keeps_the_throughput() {
     exchange_large(&mut stream, 4_000_000).await;
     assert!(start.elapsed() >= 2 * latency);
     // Lifted at once, also for what is on its way.
-    proxy.set(Fault::Latency(Duration::from_secs(60)));
+    proxy.set(ProxyFault::Latency(Duration::from_secs(60)));
     stream.write_all(b"late").await.unwrap();
     assert!(is_silent(&mut stream).await);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     let mut answer = [0; 4];
     timeout(SOON, stream.read_exact(&mut answer)).await.unwrap().unwrap();
 }
@@ -113,14 +113,14 @@ async fn a_black_hole_takes_everything_and_gives_nothing() {
     exchange(&mut used, b"before").await.unwrap();
     exchange(&mut idle, b"before").await.unwrap();
     let before = proxy.counts();
-    proxy.set(Fault::Blackhole);
+    proxy.set(ProxyFault::Blackhole);
     let (mut new, mut new_idle) = (connect(&proxy).await, connect(&proxy).await);
     used.write_all(b"lost").await.unwrap();
     new.write_all(b"lost").await.unwrap();
     lost(&proxy, 8).await;
     assert!(is_silent(&mut used).await && is_silent(&mut new).await);
     assert_eq!(ProxyCounts { connections: 4, lost_bytes: 8, ..before }, proxy.counts());
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert!(is_closed(&mut used).await && is_closed(&mut new).await);
     assert_eq!(exchange(&mut idle, b"after").await.unwrap(), b"after");
     assert_eq!(exchange(&mut new_idle, b"after").await.unwrap(), b"after");
@@ -132,10 +132,10 @@ async fn a_black_hole_hides_the_end_of_the_server() {
     let proxy = FaultProxy::start(listener.local_addr().unwrap()).await;
     let mut client = connect(&proxy).await;
     let (server, _) = listener.accept().await.unwrap();
-    proxy.set(Fault::Blackhole);
+    proxy.set(ProxyFault::Blackhole);
     drop(server);
     assert!(is_silent(&mut client).await);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert!(is_closed(&mut client).await);
 }
 
@@ -143,12 +143,12 @@ async fn a_black_hole_hides_the_end_of_the_server() {
 async fn requests_vanish_on_their_way_to_the_server() {
     let proxy = FaultProxy::start(echo().await).await;
     let mut stream = connect(&proxy).await;
-    proxy.set(Fault::DropToUpstream);
+    proxy.set(ProxyFault::DropToUpstream);
     stream.write_all(b"lost").await.unwrap();
     lost(&proxy, 4).await;
     assert!(is_silent(&mut stream).await);
     assert_eq!(proxy.counts().to_upstream_bytes, 0);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert!(is_closed(&mut stream).await);
 }
 
@@ -156,14 +156,14 @@ async fn requests_vanish_on_their_way_to_the_server() {
 async fn answers_vanish_though_requests_took_effect() {
     let redis = tidegate_testkit::Redis::start().await;
     let proxy = FaultProxy::start(redis.address()).await;
-    let mut client = Client::connect(proxy.address()).await.unwrap();
-    proxy.set(Fault::DropToClient);
+    let mut client = RespClient::connect(proxy.address()).await.unwrap();
+    proxy.set(ProxyFault::DropToClient);
     assert!(timeout(SHORTLY, client.command(&["INCR", "key"])).await.is_err());
     // `:1\r\n`
     lost(&proxy, 4).await;
     assert_eq!(redis.demand(&["GET", "key"]).await.text().unwrap(), "1");
     assert_eq!(proxy.counts().to_client_bytes, 0);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert!(client.command(&["PING"]).await.is_err());
 }
 
@@ -172,16 +172,16 @@ async fn connections_are_reset() {
     let proxy = FaultProxy::start(echo().await).await;
     let mut existing = connect(&proxy).await;
     exchange(&mut existing, b"before").await.unwrap();
-    proxy.set(Fault::Reset);
+    proxy.set(ProxyFault::Reset);
     assert_eq!(existing.read_u8().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(failure_of_new(&proxy).await, ErrorKind::ConnectionReset);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert!(exchange(&mut connect(&proxy).await, b"after").await.is_ok());
     // However short it was.
     let mut existing = connect(&proxy).await;
     exchange(&mut existing, b"before").await.unwrap();
-    proxy.set(Fault::Reset);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::Reset);
+    proxy.set(ProxyFault::None);
     assert_eq!(existing.read_u8().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
@@ -190,17 +190,17 @@ async fn connections_are_refused_until_the_fault_is_lifted() {
     let proxy = FaultProxy::start(echo().await).await;
     let mut existing = connect(&proxy).await;
     exchange(&mut existing, b"before").await.unwrap();
-    proxy.set(Fault::Refuse);
+    proxy.set(ProxyFault::Refuse);
     assert_eq!(failure_of_new(&proxy).await, ErrorKind::ConnectionRefused);
     assert!(is_closed(&mut existing).await);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     assert_eq!(exchange(&mut connect(&proxy).await, b"after").await.unwrap(), b"after");
 }
 
 #[tokio::test]
 async fn bandwidth_is_limited() {
     let proxy = FaultProxy::start(echo().await).await;
-    proxy.set(Fault::Bandwidth { bytes_per_second: 100_000 });
+    proxy.set(ProxyFault::Bandwidth { bytes_per_second: 100_000 });
     let start = Instant::now();
     exchange_large(&mut connect(&proxy).await, 20_000).await;
     // 20 kB take 200 ms; a portion is free at the start.
@@ -213,11 +213,11 @@ async fn answers_are_replaced_by_the_seeds_garbage() {
     let mut answers = Vec::new();
     for _ in 0..2 {
         let proxy = FaultProxy::start(upstream).await;
-        proxy.set(Fault::Garbage { seed: 7 });
+        proxy.set(ProxyFault::Garbage { seed: 7 });
         let mut stream = connect(&proxy).await;
         answers.push(exchange(&mut stream, b"ten bytes.").await.unwrap());
         assert_eq!(proxy.counts().to_upstream_bytes, 10);
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
         assert!(is_closed(&mut stream).await);
     }
     assert_ne!(answers[0], b"ten bytes.");

@@ -3,24 +3,24 @@
 use std::io::ErrorKind;
 use std::process::Command;
 use std::time::Duration;
-use tidegate_testkit::{Client, Redis, RedisBinary, Reply, redis_6_2, until};
+use tidegate_testkit::{Redis, RedisBinary, RespClient, RespValue, redis_6_2, until};
 use tokio::time::timeout;
 
 const SHORTLY: Duration = Duration::from_millis(100);
 
-fn ok() -> Reply {
-    Reply::Simple("OK".to_owned())
+fn ok() -> RespValue {
+    RespValue::Simple("OK".to_owned())
 }
 
 #[tokio::test]
 async fn a_server_answers_over_tcp_and_its_unix_socket() {
     let redis = Redis::start().await;
     assert_eq!(redis.url(), format!("redis://{}", redis.address()));
-    let mut over_tcp = Client::connect(redis.address()).await.unwrap();
+    let mut over_tcp = RespClient::connect(redis.address()).await.unwrap();
     assert_eq!(over_tcp.command(&["SET", "key", "value"]).await.unwrap(), ok());
-    let mut over_unix = Client::connect_unix(&redis.unix_path()).await.unwrap();
+    let mut over_unix = RespClient::connect_unix(&redis.unix_path()).await.unwrap();
     let value = over_unix.command(&["GET", "key"]).await.unwrap();
-    assert_eq!(value, Reply::Bulk(Some(b"value".to_vec())));
+    assert_eq!(value, RespValue::Bulk(Some(b"value".to_vec())));
     redis.demand(&["HSET", "hash", "field", "1"]).await;
     assert_eq!(redis.demand(&["HGETALL", "hash"]).await.items().len(), 2);
     assert!(redis.command(&["NONSENSE"]).await.unwrap().is_error());
@@ -32,15 +32,15 @@ async fn a_restarted_server_has_its_port_and_no_data() {
     redis.demand(&["SET", "key", "value"]).await;
     let address = redis.address();
     redis.kill();
-    assert_eq!(Client::connect(address).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(RespClient::connect(address).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
     assert!(redis.command(&["PING"]).await.is_err());
     redis.restart().await;
-    let mut client = Client::connect(address).await.unwrap();
-    assert_eq!(client.command(&["GET", "key"]).await.unwrap(), Reply::Bulk(None));
+    let mut client = RespClient::connect(address).await.unwrap();
+    assert_eq!(client.command(&["GET", "key"]).await.unwrap(), RespValue::Bulk(None));
     // Also without having been killed.
     redis.demand(&["SET", "key", "value"]).await;
     redis.restart().await;
-    assert_eq!(redis.demand(&["DBSIZE"]).await, Reply::Integer(0));
+    assert_eq!(redis.demand(&["DBSIZE"]).await, RespValue::Integer(0));
 }
 
 #[tokio::test]
@@ -49,22 +49,22 @@ async fn a_restarted_replica_has_no_data_either() {
     primary.demand(&["SET", "key", "value"]).await;
     replica.demand(&["REPLICAOF", "127.0.0.1", &primary.address().port().to_string()]).await;
     until("a replica in sync", Duration::from_secs(30), || async {
-        (replica.demand(&["DBSIZE"]).await == Reply::Integer(1)).then_some(())
+        (replica.demand(&["DBSIZE"]).await == RespValue::Integer(1)).then_some(())
     })
     .await;
     replica.restart().await;
-    assert_eq!(replica.demand(&["DBSIZE"]).await, Reply::Integer(0));
+    assert_eq!(replica.demand(&["DBSIZE"]).await, RespValue::Integer(0));
 }
 
 #[tokio::test]
 async fn a_stopped_server_answers_when_it_is_resumed() {
     let redis = Redis::start().await;
-    let mut client = Client::connect(redis.address()).await.unwrap();
+    let mut client = RespClient::connect(redis.address()).await.unwrap();
     redis.stop();
     let mut answer = Box::pin(client.command(&["PING"]));
     assert!(timeout(SHORTLY, &mut answer).await.is_err());
     redis.resume();
-    assert_eq!(answer.await.unwrap(), Reply::Simple("PONG".to_owned()));
+    assert_eq!(answer.await.unwrap(), RespValue::Simple("PONG".to_owned()));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn calls_are_counted_by_their_names() {
 #[tokio::test]
 async fn a_password_is_required() {
     let redis = Redis::options().password(r#"open "sesame"\"#).start().await;
-    let mut stranger = Client::connect(redis.address()).await.unwrap();
+    let mut stranger = RespClient::connect(redis.address()).await.unwrap();
     assert!(stranger.command(&["GET", "key"]).await.unwrap().is_error());
     assert_eq!(stranger.command(&["AUTH", r#"open "sesame"\"#]).await.unwrap(), ok());
     assert!(!stranger.command(&["GET", "key"]).await.unwrap().is_error());
@@ -101,7 +101,7 @@ async fn a_password_is_required() {
 #[tokio::test]
 async fn a_user_is_required() {
     let redis = Redis::options().user("tide", "gate").start().await;
-    let mut stranger = Client::connect(redis.address()).await.unwrap();
+    let mut stranger = RespClient::connect(redis.address()).await.unwrap();
     assert!(stranger.command(&["GET", "key"]).await.unwrap().is_error());
     assert_eq!(stranger.command(&["AUTH", "tide", "gate"]).await.unwrap(), ok());
     assert_eq!(redis.demand(&["FLUSHALL"]).await, ok());
@@ -128,7 +128,7 @@ async fn a_tls_server_has_a_certificate_of_its_authority() {
     let authority = redis.authority_path();
     assert_eq!(ping_with_tls(&redis, &["--cacert", authority.to_str().unwrap()]), "PONG");
     assert_eq!(ping_with_tls(&redis, &[]), "");
-    let mut plain = Client::connect(redis.address()).await.unwrap();
+    let mut plain = RespClient::connect(redis.address()).await.unwrap();
     assert!(plain.command(&["PING"]).await.is_err());
     assert_eq!(redis.demand(&["SET", "key", "value"]).await, ok());
 }

@@ -1,6 +1,6 @@
 //! Sentinels name the primary, and another one when it dies or is told to step down.
 
-use tidegate_testkit::{Reply, Sentinel};
+use tidegate_testkit::{RespValue, Sentinel};
 
 #[tokio::test]
 async fn the_replica_takes_over_when_told_to() {
@@ -11,10 +11,10 @@ async fn the_replica_takes_over_when_told_to() {
     // On one connection: it waits for what was written there.
     let mut client = first.client().await.unwrap();
     client.command(&["SET", "key", "value"]).await.unwrap();
-    assert_eq!(client.command(&["WAIT", "1", "5000"]).await.unwrap(), Reply::Integer(1));
+    assert_eq!(client.command(&["WAIT", "1", "5000"]).await.unwrap(), RespValue::Integer(1));
     assert_eq!(group.failover().await, second.address());
     let value = group.primary().await.demand(&["GET", "key"]).await;
-    assert_eq!(value, Reply::Bulk(Some(b"value".to_vec())));
+    assert_eq!(value, RespValue::Bulk(Some(b"value".to_vec())));
 }
 
 #[tokio::test]

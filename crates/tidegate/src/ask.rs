@@ -4,21 +4,21 @@
 
 mod answer;
 
-use crate::http_client::{self, HttpError, Manner, Response, Scheme, Url};
+use crate::http_client::{self, HttpError, RequestOptions, Response, Scheme, Url};
 use crate::output;
 use crate::settings::{self, SettingErrors, Settings, Sources};
-use answer::{Answer, Refused, Reset};
+use answer::{Answer, NodeRefusal, Reset};
 use serde_json::{Map, Value, json};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_node::clock::Clock;
-use tidegate_server::TlsError;
+use tidegate_server::ServerTlsError;
 use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
-/// Which node to ask.
-pub(crate) struct Whom {
+/// The arguments that choose the node to ask.
+pub(crate) struct NodeArguments {
     /// As it was typed; otherwise the node that is started by the settings.
     pub(crate) url: Option<String>,
     /// As it was typed; otherwise of the environment.
@@ -28,15 +28,15 @@ pub(crate) struct Whom {
     pub(crate) settings: Sources,
 }
 
-/// A node, and who asks it. Holds a secret: can't be shown.
-pub(crate) struct Asked {
+/// A node's URL, and the token to ask it with. Holds a secret: has no `Debug`.
+pub(crate) struct NodeEndpoint {
     url: String,
     token: Option<String>,
     authorities: Option<PathBuf>,
 }
 
-impl Whom {
-    pub(crate) fn asked(self) -> Result<Asked, SettingErrors> {
+impl NodeArguments {
+    pub(crate) fn endpoint(self) -> Result<NodeEndpoint, SettingErrors> {
         let token = match self.token {
             Some(token) => Some(token),
             None => settings::token(&self.settings.environment)?,
@@ -45,7 +45,7 @@ impl Whom {
             Some(url) => url,
             None => format!("http://{}", Settings::listen_http(self.settings)?),
         };
-        Ok(Asked { url, token, authorities: self.authorities })
+        Ok(NodeEndpoint { url, token, authorities: self.authorities })
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum AskError {
     )]
     NoAuthority,
     #[error("--ca: {0}")]
-    Authority(#[from] TlsError),
+    Authority(#[from] ServerTlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
     #[error("{0:?} isn't an attribute; write it as name=value, such as user=42")]
@@ -94,7 +94,7 @@ pub(crate) enum AskError {
     NotANode { url: String, status: u16 },
 }
 
-pub(crate) fn check(asked: &Asked, question: &Question, form: Form) -> Result<ExitCode, AskError> {
+pub(crate) fn check(asked: &NodeEndpoint, question: &Question, form: Form) -> Result<ExitCode, AskError> {
     let response = ask(asked, question, "/v1/check")?;
     let answer: Answer = understood(&asked.url, &response)?;
     match form {
@@ -104,15 +104,15 @@ pub(crate) fn check(asked: &Asked, question: &Question, form: Form) -> Result<Ex
     Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-pub(crate) fn reset(asked: &Asked, question: &Question) -> Result<ExitCode, AskError> {
+pub(crate) fn reset(asked: &NodeEndpoint, question: &Question) -> Result<ExitCode, AskError> {
     let response = ask(asked, question, "/v1/reset")?;
     let reset: Reset = understood(&asked.url, &response)?;
     output::print(&reset.in_words());
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskError> {
-    let Asked { url, token, authorities } = asked;
+fn ask(asked: &NodeEndpoint, question: &Question, path: &str) -> Result<Response, AskError> {
+    let NodeEndpoint { url, token, authorities } = asked;
     let token = token.as_deref();
     if token.is_some_and(|token| !is_fit_for_a_header(token)) {
         return Err(AskError::Token);
@@ -123,7 +123,7 @@ fn ask(asked: &Asked, question: &Question, path: &str) -> Result<Response, AskEr
         (Scheme::Https, None) => return Err(AskError::NoAuthority),
         (Scheme::Https, Some(path)) => Some(TlsConnector::from(tidegate_server::trusting(path)?)),
     };
-    let manner = Manner { token, tls };
+    let manner = RequestOptions { token, tls };
     let body = body(question)?;
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
     let response = runtime.block_on(http_client::post(&node, path, &manner, &body));
@@ -164,7 +164,7 @@ fn understood<T: serde::de::DeserializeOwned>(url: &str, response: &Response) ->
     if response.status == 200 {
         return serde_json::from_slice(&response.body).map_err(|_| not_a_node());
     }
-    let refused: Refused = serde_json::from_slice(&response.body).map_err(|_| not_a_node())?;
+    let refused: NodeRefusal = serde_json::from_slice(&response.body).map_err(|_| not_a_node())?;
     Err(AskError::Refused(refused.in_words()))
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn run(plan: &Plan) -> Result<ExitCode, BenchError> {
     let ran = stopped_at.map_or(planned, |at| at.saturating_sub(begun).min(planned));
     let measured = Duration::from_nanos(ran).saturating_sub(plan.warm_up);
     let report = Report { plan, tally: &tally, measured, is_cut_short: ran < planned };
-    tell(&report)?;
+    print(&report)?;
     Ok(if tally.errors.all() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -152,7 +152,7 @@ fn stop(lives: &[Arc<Live>], stopped_at: &mut Option<u64>, clock: Stopwatch) {
     }
 }
 
-fn tell(report: &Report<'_>) -> Result<(), BenchError> {
+fn print(report: &Report<'_>) -> Result<(), BenchError> {
     match report.plan.form {
         Form::Text => output::print(&report.table()),
         Form::Json => output::print(&report.json()),

@@ -5,7 +5,7 @@
 use crate::supervisor::Supervisor;
 use crate::watched_files::{self, WatchedFiles};
 use std::sync::Arc;
-use tidegate_server::{Certificates, Tls, TlsError, TlsFiles};
+use tidegate_server::{Certificates, ServerTls, ServerTlsError, TlsFiles};
 
 /// `None` inside without TLS.
 #[derive(Debug)]
@@ -13,21 +13,21 @@ pub(crate) struct CertificatesAtStart(Option<Served>);
 
 #[derive(Debug)]
 struct Served {
-    tls: Arc<Tls>,
+    tls: Arc<ServerTls>,
     files: TlsFiles,
     watched: WatchedFiles,
 }
 
 impl CertificatesAtStart {
-    pub(crate) fn read(files: Option<TlsFiles>) -> Result<Self, TlsError> {
+    pub(crate) fn read(files: Option<TlsFiles>) -> Result<Self, ServerTlsError> {
         let Some(files) = files else { return Ok(CertificatesAtStart(None)) };
         let paths = [Some(&files.certificate), Some(&files.key), files.client_ca.as_ref()];
         let watched = WatchedFiles::new(paths.into_iter().flatten().cloned().collect());
-        let tls = Arc::new(Tls::new(Certificates::read(&files)?));
+        let tls = Arc::new(ServerTls::new(Certificates::read(&files)?));
         Ok(CertificatesAtStart(Some(Served { tls, files, watched })))
     }
 
-    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+    pub(crate) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.0.as_ref().map(|served| Arc::clone(&served.tls))
     }
 

@@ -4,7 +4,7 @@
 
 mod expected;
 
-use crate::ask::{Form, Question, Whom};
+use crate::ask::{Form, NodeArguments, Question};
 use crate::bench;
 use crate::capacity;
 use crate::origin_init;
@@ -62,15 +62,15 @@ pub(crate) enum Command {
     Serve(Sources),
     PrintConfig(Sources),
     Check {
-        whom: Whom,
+        node: NodeArguments,
         question: Question,
         form: Form,
     },
     Reset {
-        whom: Whom,
+        whom: NodeArguments,
         question: Question,
     },
-    Health(Whom),
+    Health(NodeArguments),
     OriginInit {
         url: String,
     },
@@ -90,15 +90,15 @@ pub(crate) enum Command {
     Control(Sources),
     /// What a control plane is asked.
     Rules {
-        whom: Whom,
+        whom: NodeArguments,
         action: Action,
     },
     Top {
-        whom: Whom,
+        whom: NodeArguments,
         options: top::Options,
     },
     Why {
-        whom: Whom,
+        whom: NodeArguments,
         options: Box<why::Options>,
     },
     Bench(Result<Box<bench::Plan>, bench::PlanError>),
@@ -126,10 +126,12 @@ fn command_of(matches: &ArgMatches) -> Command {
     match matches.subcommand() {
         Some(("check", matches)) => {
             let form = if matches.get_flag("json") { Form::Json } else { Form::Text };
-            Command::Check { whom: whom(matches), question: question(matches), form }
+            Command::Check { node: node_arguments(matches), question: question(matches), form }
         }
-        Some(("reset", matches)) => Command::Reset { whom: whom(matches), question: question(matches) },
-        Some(("health", matches)) => Command::Health(whom(matches)),
+        Some(("reset", matches)) => {
+            Command::Reset { whom: node_arguments(matches), question: question(matches) }
+        }
+        Some(("health", matches)) => Command::Health(node_arguments(matches)),
         Some(("rules", matches)) => {
             if let Some(matches) = matches.subcommand_matches("import-envoy") {
                 return import(matches);
@@ -137,7 +139,7 @@ fn command_of(matches: &ArgMatches) -> Command {
             if let Some((name, matches)) = matches.subcommand()
                 && let Some(action) = Action::read(name, matches)
             {
-                return Command::Rules { whom: whom(action_matches(matches)), action };
+                return Command::Rules { whom: node_arguments(action_matches(matches)), action };
             }
             // `rules` can't be had without a command below it, and `check` is the only other one.
             let matches = matches.subcommand_matches("check").unwrap_or(matches);
@@ -147,9 +149,11 @@ fn command_of(matches: &ArgMatches) -> Command {
         Some(("origin", matches)) => Command::OriginInit { url: origin_init::url(matches) },
         Some(("token", matches)) => token(matches),
         Some(("control", matches)) => control(matches),
-        Some(("top", matches)) => Command::Top { whom: whom(matches), options: top_options(matches) },
+        Some(("top", matches)) => {
+            Command::Top { whom: node_arguments(matches), options: top_options(matches) }
+        }
         Some(("why", matches)) => {
-            Command::Why { whom: whom(matches), options: Box::new(why::options(matches)) }
+            Command::Why { whom: node_arguments(matches), options: Box::new(why::options(matches)) }
         }
         Some(("bench", matches)) => Command::Bench(bench::Plan::read(matches).map(Box::new)),
         Some(("plan", matches)) => Command::Capacity(capacity::Inputs::read(matches).map(Box::new)),
@@ -214,8 +218,8 @@ fn path(matches: &ArgMatches, id: &str) -> Option<PathBuf> {
     matches.get_one::<PathBuf>(id).cloned()
 }
 
-fn whom(matches: &ArgMatches) -> Whom {
-    Whom {
+fn node_arguments(matches: &ArgMatches) -> NodeArguments {
+    NodeArguments {
         url: matches.try_get_one::<String>("url").ok().flatten().cloned(),
         token: matches.try_get_one::<String>("token").ok().flatten().cloned(),
         authorities: matches.try_get_one::<PathBuf>("ca").ok().flatten().cloned(),

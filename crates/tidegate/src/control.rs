@@ -25,11 +25,11 @@ use std::time::Duration;
 use tidegate_control::Publisher;
 use tidegate_control::plane::ControlPlane;
 use tidegate_control::stream::{
-    self, Answering, Endpoints, Feed, FollowOptions, FollowView, Kept, Question, Relay,
+    self, Endpoints, Feed, FollowOptions, FollowView, Question, QuestionHandler, Relay, StoredRules,
 };
 use tidegate_node::clock::Clock;
 use tidegate_server::otlp::Resource;
-use tidegate_server::{ControlApp, Listener, ListeningSocket, Tls, serve_control};
+use tidegate_server::{ControlApp, Listener, ListeningSocket, ServerTls, serve_control};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -58,7 +58,7 @@ pub(crate) fn run(sources: Sources) -> Result<ExitCode, Failure> {
     let (supervisor, endings) = Supervisor::new();
     supervisor.stop_on_panic();
     let context = runtime.enter();
-    let kept = Kept::open(&settings.data_directory.join("control"))?;
+    let kept = StoredRules::open(&settings.data_directory.join("control"))?;
     let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
     let url = store_url(&settings)?;
     let options = SqlOptions {
@@ -136,14 +136,14 @@ fn broker(
     let (supervisor, endings) = Supervisor::new();
     supervisor.stop_on_panic();
     let context = runtime.enter();
-    let kept = Kept::open(&settings.data_directory.join("broker"))?;
+    let kept = StoredRules::open(&settings.data_directory.join("broker"))?;
     let feed = Feed::new(&settings.node, env!("CARGO_PKG_VERSION"));
     let relay = Relay::new(kept, feed.clone());
     let view = FollowView::new(upstream.clone(), feed.head());
     let options = FollowOptions {
         feed: Some(feed.clone()),
         answering: Some(asks_followers(feed.clone())),
-        ..followed::options(settings, upstream, stream::Role::Broker)
+        ..followed::options(settings, upstream, stream::FollowerRole::Broker)
     };
     let app = Arc::new(ControlApp::broker(view.clone(), feed, tokens.tokens.clone()));
     let shares = open_files::shares(settings.connections_max, 1, THREADS);
@@ -163,7 +163,7 @@ fn broker(
 }
 
 /// A broker's followers answer what it is asked, a little before its own answer is due.
-fn asks_followers(feed: Arc<Feed>) -> Answering {
+fn asks_followers(feed: Arc<Feed>) -> QuestionHandler {
     Arc::new(move |question: Question| {
         let feed = feed.clone();
         Box::pin(async move {
@@ -198,7 +198,11 @@ fn no_start(source: io::Error) -> Failure {
 }
 
 /// Wants a runtime with sockets.
-fn listener(socket: TcpListener, tls: Option<Arc<Tls>>, connections_max: usize) -> io::Result<Listener> {
+fn listener(
+    socket: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    connections_max: usize,
+) -> io::Result<Listener> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let socket = match tls {
         Some(tls) => ListeningSocket::Tls(socket, tls),

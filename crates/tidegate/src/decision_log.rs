@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use tidegate_decisions::{LogOptions, PartTags, Writer};
-use tidegate_node::journal::health::Health;
+use tidegate_node::journal::health::HealthMonitor;
 use tidegate_node::journal::lines::Lines;
 use tidegate_node::journal::writer::{JournalWriter, Shipper, Watch};
 use tidegate_node::journal::{CallerNames, Journal};
@@ -55,7 +55,7 @@ impl DecisionLog {
         );
         match writer {
             Ok(writer) => {
-                app.engine.keep_journal(journal);
+                app.engine.set_journal(journal);
                 DecisionLog(Some(writer))
             }
             Err(error) => {
@@ -111,12 +111,12 @@ fn watch(app: &Arc<App>, journal: &Journal, supervisor: &Supervisor) -> Watch {
     let app = app.clone();
     // The log's thread drops what it is told by when it ends.
     let watched = supervisor.watch_for_panics("the writing of the decision log");
-    let (mut health, started) = Health::new(&app.engine, app.clock.now().now);
+    let (mut health, started) = HealthMonitor::new(&app.engine, app.clock.now().now);
     journal.event(started);
     Box::new(move || {
         let _ = &watched;
         let now = app.clock.now().now;
         let world = app.world.as_ref().map(|world| world.state());
-        (now, health.look(&app.engine, app.sharing.as_deref(), world.as_ref(), now))
+        (now, health.poll(&app.engine, app.sharing.as_deref(), world.as_ref(), now))
     })
 }

@@ -15,9 +15,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tidegate_control::stream::KeptError;
+use tidegate_control::stream::StoredRulesError;
 use tidegate_rules::{ReadError, RuleErrors};
-use tidegate_server::TlsError;
+use tidegate_server::ServerTlsError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
     #[error("not started: {0}")]
     Tokens(#[from] FileError),
     #[error("not started: tls: {0}")]
-    Tls(#[from] TlsError),
+    Tls(#[from] ServerTlsError),
     #[error(transparent)]
     RulesClient(#[from] RulesError),
     #[error(transparent)]
@@ -56,7 +56,7 @@ pub(crate) enum Failure {
     #[error("rules.file: {0}")]
     Rules(#[from] ReadError),
     #[error("not started: the directory for rules of a control plane: {0}")]
-    RulesDirectory(#[from] KeptError),
+    RulesDirectory(#[from] StoredRulesError),
     #[error(
         "not started: the rules have errors; correct them, and check them with `tidegate rules check`\n{0}"
     )]

@@ -17,11 +17,11 @@ use tidegate_node::snapshot::holds_counts_of;
 use tidegate_world::SqlWorld;
 
 /// How often stores are looked at: several times within the TTL of a heartbeat, so that whoever starts finds it again.
-const LOOK_EVERY: Duration = Duration::from_millis(400);
+const POLL_EVERY: Duration = Duration::from_millis(400);
 /// How often a node that knows the secret looks whether the world's database still has it.
-const LOOKS_PER_WORLD_LOOK: u32 = 75;
+const POLLS_PER_WORLD_POLL: u32 = 75;
 /// How many looks a start waits for stores that don't answer.
-const LOOKS_UNANSWERED_MAX: u32 = 3;
+const POLLS_UNANSWERED_MAX: u32 = 3;
 const FILE_NAME: &str = "fleet.secret";
 
 /// Where the secret came from, as `/v1/state` and a metric report it.
@@ -154,7 +154,7 @@ pub(crate) async fn resolve(settings: &Settings, stores: Stores<'_>) -> Resolved
 }
 
 async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
-    let looks_max = looks_within_ttl();
+    let looks_max = polls_within_ttl();
     let (mut looks, mut unanswered) = (0, 0);
     loop {
         let answers = stores.ask(None).await;
@@ -176,7 +176,7 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
             }
             Finding::Unreachable => unanswered += 1,
         }
-        if unanswered >= LOOKS_UNANSWERED_MAX || looks > 2 * looks_max {
+        if unanswered >= POLLS_UNANSWERED_MAX || looks > 2 * looks_max {
             let problem = answers.problem.unwrap_or_else(|| "no store took a secret".to_owned());
             if let Some(secret) = cached {
                 tracing::warn!(problem, "the fleet's secret is the copy in data.dir until a store answers");
@@ -188,12 +188,12 @@ async fn agree(stores: Stores<'_>, cached: Option<FleetSecret>) -> Resolved {
             );
             return Resolved { secret: random(), source: Source::Provisional };
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
-fn looks_within_ttl() -> u32 {
-    let looks = HEARTBEAT_TTL.get().div_ceil(u64::try_from(LOOK_EVERY.as_nanos()).unwrap_or(u64::MAX));
+fn polls_within_ttl() -> u32 {
+    let looks = HEARTBEAT_TTL.get().div_ceil(u64::try_from(POLL_EVERY.as_nanos()).unwrap_or(u64::MAX));
     u32::try_from(looks).unwrap_or(u32::MAX)
 }
 
@@ -260,16 +260,16 @@ fn cache(directory: &Path, secret: &FleetSecret) {
     }
 }
 
-/// Gives the secret back to stores that lost it, and finds out the fleet's where a start couldn't.
+/// Restores the fleet's secret to stores that lost it, and reads it where a start couldn't.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SecretRestorer {
     pub(crate) resolved: Resolved,
     pub(crate) directory: PathBuf,
     pub(crate) world: Option<Arc<SqlWorld>>,
     pub(crate) region: Arc<RegionDriver>,
 }
 
-impl Keeper {
+impl SecretRestorer {
     /// Ends only when the fleet has another secret than the one that this node started with because it couldn't ask:
     /// a start adopts it. Returns why.
     pub(crate) async fn run(self) -> &'static str {
@@ -279,13 +279,13 @@ impl Keeper {
         }
         let mut is_confirmed = source == Source::Store;
         let (mut looks, mut missing) = (0_u32, 0_u32);
-        let mut tick = tokio::time::interval(LOOK_EVERY);
+        let mut tick = tokio::time::interval(POLL_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
             looks = looks.wrapping_add(1);
             let origin = self.region.origin();
-            let asks_world = !is_confirmed || looks.is_multiple_of(LOOKS_PER_WORLD_LOOK);
+            let asks_world = !is_confirmed || looks.is_multiple_of(POLLS_PER_WORLD_POLL);
             let world = self.world.as_deref().filter(|_| asks_world);
             let stores = Stores { world, region: Some(&**origin) };
             if is_confirmed {
@@ -307,7 +307,7 @@ impl Keeper {
                 Finding::Missing { restore: Some(_) } => drop(stores.ask(Some(secret)).await),
                 Finding::Missing { restore: None } => {
                     missing += 1;
-                    if missing > looks_within_ttl() {
+                    if missing > polls_within_ttl() {
                         stores.ask(Some(secret)).await;
                     }
                 }

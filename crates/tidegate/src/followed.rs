@@ -8,9 +8,11 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, Identity, Keeper, Role, follow};
+use tidegate_control::stream::{
+    Endpoints, FollowOptions, FollowView, FollowerRole, Identity, RuleStore, follow,
+};
 use tidegate_node::driver::Tenancy;
-use tidegate_node::rules_driver::{Reading, RulesOnDisk, carry_out};
+use tidegate_node::rules_driver::{RuleLoadOptions, RulesOnDisk, carry_out};
 use tidegate_rules::RuleSet;
 use tidegate_server::App;
 use tokio::runtime::Builder;
@@ -27,7 +29,7 @@ pub(crate) struct Followed {
 }
 
 /// Whom to follow, as whom.
-pub(crate) fn options(settings: &Settings, servers: &Endpoints, role: Role) -> FollowOptions {
+pub(crate) fn options(settings: &Settings, servers: &Endpoints, role: FollowerRole) -> FollowOptions {
     let identity = Identity {
         node: settings.node.as_str().into(),
         region: settings.region.as_str().into(),
@@ -48,12 +50,12 @@ pub(crate) fn options(settings: &Settings, servers: &Endpoints, role: Role) -> F
 pub(crate) fn spawn(
     supervisor: &Supervisor,
     options: FollowOptions,
-    mut keeper: impl Keeper + Send + 'static,
+    mut rule_store: impl RuleStore + Send + 'static,
     view: Arc<FollowView>,
 ) {
     let watched = supervisor.watch("the rules follower");
     let follow = move || match Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(follow(options, &mut keeper, &view)),
+        Ok(runtime) => runtime.block_on(follow(options, &mut rule_store, &view)),
         Err(error) => tracing::error!(%error, "rules can't be followed: there is no runtime for it"),
     };
     let run = move || {
@@ -72,7 +74,8 @@ impl Followed {
         servers: &Endpoints,
         tenancy: Tenancy,
     ) -> Result<(Self, RuleSet), Failure> {
-        let reading = Reading { secret: settings.fleet_secret(), windows: settings.envoy_windows, tenancy };
+        let reading =
+            RuleLoadOptions { secret: settings.fleet_secret(), windows: settings.envoy_windows, tenancy };
         let on_disk = RulesOnDisk::read(&settings.data_directory.join("rules"), reading)?;
         let set = on_disk.set.clone();
         if set.version() == 0 {
@@ -80,7 +83,7 @@ impl Followed {
                 "there are no rules yet: everything is allowed until a control plane has answered"
             );
         }
-        let options = options(settings, servers, Role::Node);
+        let options = options(settings, servers, FollowerRole::Node);
         let view = FollowView::new(servers.clone(), set.version());
         Ok((Followed { on_disk, options, view }, set))
     }
@@ -93,8 +96,8 @@ impl Followed {
     pub(crate) async fn run(self, app: Arc<App>, supervisor: Supervisor) {
         let Followed { on_disk, mut options, view } = self;
         options.answering = Some(tidegate_server::answers_questions(app.clone()));
-        let (keeper, ordered) = on_disk.keeper(app.engine.clone());
-        spawn(&supervisor, options, keeper, view.clone());
+        let (rule_store, ordered) = on_disk.rule_store(app.engine.clone());
+        spawn(&supervisor, options, rule_store, view.clone());
         tokio::spawn(show_progress(view));
         carry_out(app.engine.clone(), app.clock.clone(), app.sharing.clone(), ordered).await;
     }

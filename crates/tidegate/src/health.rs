@@ -3,9 +3,9 @@
 //! An image without a shell has nothing else to ask with. Changes nothing, spends nothing, shows no token: health
 //! is told to everybody.
 
-use crate::ask::{AskError, Whom};
+use crate::ask::{AskError, NodeArguments};
 use crate::failure::Failure;
-use crate::http_client::{self, Manner, Message, Scheme, Url};
+use crate::http_client::{self, Message, RequestOptions, Scheme, Url};
 use crate::output;
 use crate::settings::Settings;
 use serde_json::Value;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio_rustls::TlsConnector;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-pub(crate) fn run(whom: Whom) -> Result<ExitCode, Failure> {
+pub(crate) fn run(whom: NodeArguments) -> Result<ExitCode, Failure> {
     let url = match whom.url {
         Some(url) => url,
         None => format!("http://{}", Settings::listen_admin(whom.settings)?),
@@ -34,11 +34,12 @@ pub(crate) fn run(whom: Whom) -> Result<ExitCode, Failure> {
         method: "GET",
         path: "/readyz",
         body: b"",
-        answer_within: ANSWER_WITHIN,
+        answer_within: REPLY_TIMEOUT,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(AskError::Start)?;
-    let response = runtime.block_on(http_client::send(&server, &Manner { token: None, tls }, message));
+    let response =
+        runtime.block_on(http_client::send(&server, &RequestOptions { token: None, tls }, message));
     runtime.shutdown_background();
     let response = response.map_err(|source| AskError::Unreachable { url: url.clone(), source })?;
     let not_ours = || AskError::NotANode { url: url.clone(), status: response.status };

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// `http://host:port` or `https://host:port`, nothing more.
@@ -29,8 +29,8 @@ pub(crate) enum Scheme {
     Https,
 }
 
-/// How a node is asked: as whom, and over TLS if that is what the URL says.
-pub(crate) struct Manner<'a> {
+/// Options of a request to a node: its token, and TLS if the URL says so.
+pub(crate) struct RequestOptions<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) tls: Option<TlsConnector>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Response {
 pub(crate) enum HttpError {
     #[error("can't connect: {0}")]
     Connect(io::Error),
-    #[error("can't connect within {} s", CONNECT_WITHIN.as_secs())]
+    #[error("can't connect within {} s", CONNECT_TIMEOUT.as_secs())]
     ConnectTimeout,
     #[error("TLS: {0}")]
     Tls(io::Error),
@@ -99,31 +99,35 @@ impl Url {
 pub(crate) async fn post(
     url: &Url,
     path: &str,
-    manner: &Manner<'_>,
+    options: &RequestOptions<'_>,
     body: &str,
 ) -> Result<Response, HttpError> {
     let message = Message {
         method: "POST",
         path,
         body: body.as_bytes(),
-        answer_within: ANSWER_WITHIN,
+        answer_within: REPLY_TIMEOUT,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };
-    send(url, manner, message).await
+    send(url, options, message).await
 }
 
 pub(crate) async fn send(
     url: &Url,
-    manner: &Manner<'_>,
+    options: &RequestOptions<'_>,
     message: Message<'_>,
 ) -> Result<Response, HttpError> {
-    Response::parse(&exchanged(url, manner, message).await?).ok_or(HttpError::NotHttp)
+    Response::parse(&exchanged(url, options, message).await?).ok_or(HttpError::NotHttp)
 }
 
 /// All bytes of the answer.
-async fn exchanged(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<Vec<u8>, HttpError> {
+async fn exchanged(
+    url: &Url,
+    manner: &RequestOptions<'_>,
+    message: Message<'_>,
+) -> Result<Vec<u8>, HttpError> {
     let connecting = TcpStream::connect((url.host.as_str(), url.port));
-    let stream = timeout(CONNECT_WITHIN, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
+    let stream = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| HttpError::ConnectTimeout)?;
     let (stream, head) = (stream.map_err(HttpError::Connect)?, head(url, manner.token, message));
     let answered = timeout(message.answer_within, async {
         match &manner.tls {
@@ -138,7 +142,11 @@ async fn exchanged(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Resu
 }
 
 /// The same, where only the status matters: the answer may come in any form.
-pub(crate) async fn status(url: &Url, manner: &Manner<'_>, message: Message<'_>) -> Result<u16, HttpError> {
+pub(crate) async fn status(
+    url: &Url,
+    manner: &RequestOptions<'_>,
+    message: Message<'_>,
+) -> Result<u16, HttpError> {
     let bytes = exchanged(url, manner, message).await?;
     let line = bytes.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
     let digits = line.and_then(|digits| std::str::from_utf8(digits).ok());

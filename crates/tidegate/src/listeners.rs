@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_server::{Deal, Listener, ListeningSocket, Surface, Tls, Turn};
+use tidegate_server::{BalancePolicy, BalancedListener, Listener, ListeningSocket, ServerTls, Surface};
 use tokio::net::{TcpSocket, UnixSocket};
 use tokio::runtime::Runtime;
 
@@ -28,7 +28,7 @@ pub(crate) struct Listeners {
     pub(crate) admin: Option<TcpListener>,
     pub(crate) unix: Option<UnixListeners>,
     /// For what comes over TCP.
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<ServerTls>>,
     shares: ConnectionShares,
 }
 
@@ -45,7 +45,7 @@ impl Listeners {
     pub(crate) fn bind(
         runtime: &Runtime,
         settings: &Settings,
-        tls: Option<Arc<Tls>>,
+        tls: Option<Arc<ServerTls>>,
         shares: ConnectionShares,
     ) -> Result<Self, Failure> {
         let _context = runtime.enter();
@@ -98,17 +98,17 @@ impl Listeners {
     }
 
     /// What of TCP callers use.
-    fn of_callers(&self) -> impl Iterator<Item = (&TcpListener, Surface, Deal)> {
+    fn of_callers(&self) -> impl Iterator<Item = (&TcpListener, Surface, BalancePolicy)> {
         let all = [
-            (&self.http, Surface::Api, Deal::Evenly),
-            (&self.grpc, Surface::Grpc, Deal::Evenly),
-            (&self.resp, Surface::Resp, Deal::Together),
+            (&self.http, Surface::Api, BalancePolicy::Evenly),
+            (&self.grpc, Surface::Grpc, BalancePolicy::Evenly),
+            (&self.resp, Surface::Resp, BalancePolicy::Together),
         ];
         all.into_iter().filter_map(|(listener, surface, deal)| Some((listener.as_ref()?, surface, deal)))
     }
 
     /// What callers use, once more for another thread, with its turn at each. Wants a runtime with sockets.
-    pub(crate) fn for_callers(&self, turns: Vec<Turn>) -> io::Result<Vec<(Listener, Surface)>> {
+    pub(crate) fn for_callers(&self, turns: Vec<BalancedListener>) -> io::Result<Vec<(Listener, Surface)>> {
         let unix = |listener: &UnixListener| {
             tokio::net::UnixListener::from_std(listener.try_clone()?).map(ListeningSocket::Unix)
         };
@@ -123,12 +123,15 @@ impl Listeners {
     }
 
     /// For each of so many threads its turns at what callers use, in the order of [`Listeners::for_callers`].
-    pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<Turn>> {
+    pub(crate) fn turns(&self, threads: usize) -> Vec<Vec<BalancedListener>> {
         // On the Unix sockets HTTP and gRPC, and RESP.
-        let of_unix = [Deal::Evenly, Deal::Together].into_iter().filter(|_| self.unix.is_some());
-        let mut turns: Vec<Vec<Turn>> = (0..threads).map(|_| Vec::new()).collect();
+        let of_unix =
+            [BalancePolicy::Evenly, BalancePolicy::Together].into_iter().filter(|_| self.unix.is_some());
+        let mut turns: Vec<Vec<BalancedListener>> = (0..threads).map(|_| Vec::new()).collect();
         for deal in self.of_callers().map(|(_, _, deal)| deal).chain(of_unix) {
-            for (thread, turn) in turns.iter_mut().zip(Turn::of_threads(threads, deal, self.shares.callers)) {
+            for (thread, turn) in
+                turns.iter_mut().zip(BalancedListener::of_threads(threads, deal, self.shares.callers))
+            {
                 thread.push(turn);
             }
         }

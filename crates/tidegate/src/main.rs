@@ -16,7 +16,6 @@ mod fleet_secret;
 mod followed;
 mod health;
 mod http_client;
-mod kept_counts;
 mod listeners;
 mod logs;
 mod memory;
@@ -31,6 +30,7 @@ mod rules_check;
 mod rules_client;
 mod rules_import;
 mod rules_source;
+mod saved_counts;
 mod settings;
 mod signals;
 mod simulate;
@@ -44,13 +44,13 @@ use certificates::CertificatesAtStart;
 use command_line::Command;
 use decision_log::DecisionLog;
 use failure::Failure;
-use fleet_secret::{Keeper, Source};
-use kept_counts::KeptCounts;
+use fleet_secret::{SecretRestorer, Source};
 use listeners::Listeners;
 use node::{Node, Parts};
 use otlp::{Sending, Telemetry};
 use region::{Reload, Runtimes, Tiers};
 use rules_at_start::RulesAtStart;
+use saved_counts::SavedCounts;
 use settings::{FleetKey, Settings, Sources};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -76,8 +76,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             output::print(&settings::print(&Settings::load(sources)?));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Check { whom, question, form } => Ok(ask::check(&whom.asked()?, &question, form)?),
-        Command::Reset { whom, question } => Ok(ask::reset(&whom.asked()?, &question)?),
+        Command::Check { node: whom, question, form } => Ok(ask::check(&whom.endpoint()?, &question, form)?),
+        Command::Reset { whom, question } => Ok(ask::reset(&whom.endpoint()?, &question)?),
         Command::Health(whom) => health::run(whom),
         Command::OriginInit { url } => {
             origin_init::run(&url)?;
@@ -124,11 +124,11 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     let options = EngineOptions { secret: resolved.secret, keys_max: settings.keys_max() };
     let world_store = connected.world.clone();
     let Tiers { engine, sharing, world } = region::engine(&settings, options, rules.set, &clock, connected);
-    let keeper = sharing.clone().map(|region| {
+    let secret_restorer = sharing.clone().map(|region| {
         if resolved.source == Source::Provisional {
             region.hold();
         }
-        Keeper { resolved, directory: settings.data_directory.clone(), world: world_store, region }
+        SecretRestorer { resolved, directory: settings.data_directory.clone(), world: world_store, region }
     });
     let app = Arc::new(App {
         sharing,
@@ -138,7 +138,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         rules_path,
         tokens: tokens.tokens.clone(),
         forward_auth: settings.forward_auth.clone(),
-        overrides: Overrides::kept_in(settings.data_directory.clone()),
+        overrides: Overrides::stored_in(settings.data_directory.clone()),
         region: settings.region.clone(),
         node: settings.node.clone(),
         secret_source: resolved.source.name(),
@@ -146,7 +146,7 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
     });
 
     tokens.divide(&app.engine);
-    let kept = KeptCounts::restore(&settings, &app);
+    let kept = SavedCounts::restore(&settings, &app);
     let queue = settings.otlp_endpoint.as_ref().map(|_| Arc::new(LogQueue::default()));
     let decision_log = DecisionLog::start(&settings, &app, queue.as_ref(), &supervisor);
     let sending = queue.and_then(|logs| Sending::start(telemetry(&settings, &app, logs)?, &supervisor));
@@ -165,11 +165,11 @@ fn serve(sources: Sources) -> Result<ExitCode, Failure> {
         rules: rules.watch,
         tokens,
         certificates,
-        kept,
+        saved_counts: kept,
         drain,
         reload,
         apart,
-        keeper,
+        secret_restorer,
         supervisor,
         endings,
     };

@@ -5,11 +5,11 @@
 
 use crate::certificates::CertificatesAtStart;
 use crate::failure::Failure;
-use crate::fleet_secret::Keeper;
-use crate::kept_counts::KeptCounts;
+use crate::fleet_secret::SecretRestorer;
 use crate::listeners::{Listeners, UnixListeners};
 use crate::region::Reload;
 use crate::rules_at_start::Watch;
+use crate::saved_counts::SavedCounts;
 use crate::signals::{Signalled, Signals, Stop};
 use crate::supervisor::{Endings, Supervisor};
 use crate::tokens::TokensAtStart;
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use tidegate_node::driver::run_upkeep;
-use tidegate_server::{App, Listener, Surface, Turn, keep_history, serve};
+use tidegate_server::{App, BalancedListener, Listener, Surface, record_history, serve};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 const DRAIN_SLACK: Duration = Duration::from_millis(250);
 /// A node that starts waits so long for its region's store to tell its time: a request that must ask before that is
 /// unverified.
-const TIME_KNOWN_WITHIN: Duration = Duration::from_millis(100);
+const CLOCK_SYNC_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a node is made of.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ pub(crate) struct Parts {
     pub(crate) rules: Watch,
     pub(crate) tokens: TokensAtStart,
     pub(crate) certificates: CertificatesAtStart,
-    pub(crate) kept: KeptCounts,
+    pub(crate) saved_counts: SavedCounts,
     pub(crate) drain: Duration,
     pub(crate) reload: Reload,
     /// Where the world's store is spoken to.
     pub(crate) apart: Option<Handle>,
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) secret_restorer: Option<SecretRestorer>,
     pub(crate) supervisor: Supervisor,
     pub(crate) endings: Endings,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 pub(crate) struct Node {
     app: Arc<App>,
-    kept: KeptCounts,
+    saved_counts: SavedCounts,
     reload: Reload,
     signals: Signals,
     shutdown: watch::Sender<bool>,
@@ -76,10 +76,10 @@ struct Answering {
     ended: mpsc::UnboundedSender<()>,
 }
 
-/// Tells also when its thread or task panics.
-struct TellsWhenDropped(mpsc::UnboundedSender<()>);
+/// Notifies when it is dropped, also when its thread or task panics.
+struct NotifyOnDrop(mpsc::UnboundedSender<()>);
 
-impl Drop for TellsWhenDropped {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         // Nobody listens once the node has stopped waiting.
         let _ = self.0.send(());
@@ -112,8 +112,19 @@ pub(crate) fn apart(name: &str) -> Result<Handle, Failure> {
 impl Node {
     /// Starts everything; connections are answered from here on.
     pub(crate) fn start(runtime: &Runtime, parts: Parts) -> Result<Self, Failure> {
-        let Parts { app, listeners, rules, tokens, certificates, kept, drain, reload, apart, keeper, .. } =
-            parts;
+        let Parts {
+            app,
+            listeners,
+            rules,
+            tokens,
+            certificates,
+            saved_counts,
+            drain,
+            reload,
+            apart,
+            secret_restorer,
+            ..
+        } = parts;
         let (supervisor, endings) = (parts.supervisor, parts.endings);
         let _context = runtime.enter();
         let signals = Signals::register()
@@ -122,17 +133,17 @@ impl Node {
         let (admin_shutdown, admin_shutdown_seen) = watch::channel(false);
         let (ended_sender, ended) = mpsc::unbounded_channel();
         supervisor.spawn("the upkeep of clock and table", run_upkeep(app.engine.clone(), app.clock.clone()));
-        supervisor.spawn("the history", keep_history(app.clone()));
+        supervisor.spawn("the history", record_history(app.clone()));
         supervisor.spawn("the rules watch", rules.run(app.clone(), supervisor.clone()));
         tokens.spawn_watch(&supervisor, app.engine.clone());
         certificates.spawn_watch(&supervisor);
-        kept.spawn_saving(&supervisor);
-        if let Some(keeper) = keeper {
-            supervisor.spawn("the watch over the fleet's secret", keeper.run());
+        saved_counts.spawn_saving(&supervisor);
+        if let Some(secret_restorer) = secret_restorer {
+            supervisor.spawn("the watch over the fleet's secret", secret_restorer.run());
         }
         if let Some(driver) = app.sharing.clone() {
             supervisor.spawn("the region driver", driver.clone().run());
-            runtime.block_on(driver.until_time_is_known(TIME_KNOWN_WITHIN));
+            runtime.block_on(driver.until_time_is_known(CLOCK_SYNC_TIMEOUT));
         }
         if let Some((world, apart)) = app.world.clone().zip(apart) {
             supervisor.spawn_on(&apart, "the world worker", world.run());
@@ -147,7 +158,7 @@ impl Node {
         let unix = listeners.unix;
         Ok(Node {
             app,
-            kept,
+            saved_counts,
             reload,
             signals,
             shutdown,
@@ -179,7 +190,7 @@ impl Node {
         let app = self.app.clone();
         let answered = Answered { ended: &mut self.ended, listening: self.listening, drain: self.drain };
         let code = tokio::select! {
-            () = finish(answered, &self.admin_shutdown, &self.kept) => code,
+            () = finish(answered, &self.admin_shutdown, &self.saved_counts) => code,
             stop = stop_signal(&mut self.signals, &mut self.reload, &app) => {
                 tracing::warn!(?stop, "stopping at once: a second signal");
                 ExitCode::from(stop.exit_code())
@@ -213,7 +224,7 @@ struct Answered<'n> {
 }
 
 /// Waits until everybody was answered, or for the drain time; then saves what they used.
-async fn finish(answered: Answered<'_>, admin_shutdown: &watch::Sender<bool>, kept: &KeptCounts) {
+async fn finish(answered: Answered<'_>, admin_shutdown: &watch::Sender<bool>, saved_counts: &SavedCounts) {
     let Answered { ended, listening, drain } = answered;
     let all_ended = async {
         // Callers first: until they are served, operators are told that the node stops.
@@ -226,7 +237,7 @@ async fn finish(answered: Answered<'_>, admin_shutdown: &watch::Sender<bool>, ke
     if tokio::time::timeout(drain + DRAIN_SLACK, all_ended).await.is_err() {
         tracing::warn!("the drain time is over; what is still in flight is dropped");
     }
-    kept.save_last().await;
+    saved_counts.save_last().await;
 }
 
 fn no_thread(source: io::Error) -> Failure {
@@ -234,7 +245,12 @@ fn no_thread(source: io::Error) -> Failure {
 }
 
 impl Answering {
-    fn spawn_thread(&self, core: usize, listeners: &Listeners, turns: Vec<Turn>) -> io::Result<()> {
+    fn spawn_thread(
+        &self,
+        core: usize,
+        listeners: &Listeners,
+        turns: Vec<BalancedListener>,
+    ) -> io::Result<()> {
         let answering = self.clone();
         let runtime = build_runtime()?;
         let listeners = {
@@ -247,7 +263,7 @@ impl Answering {
 
     /// Within a runtime, until shutdown.
     async fn answer(self, listeners: Vec<(Listener, Surface)>) {
-        let _ended = TellsWhenDropped(self.ended);
+        let _ended = NotifyOnDrop(self.ended);
         let mut serving = JoinSet::new();
         for (listener, surface) in listeners {
             serving.spawn(serve(listener, surface, self.app.clone(), self.shutdown.clone(), self.drain));

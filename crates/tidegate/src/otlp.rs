@@ -4,7 +4,7 @@
 //! can't take now is tried again, ever more seldom; what it refuses, or doesn't take after several tries, is dropped
 //! and counted. Metrics aren't tried again: the next ones say the same and more.
 
-use crate::http_client::{self, Manner, Message, Url};
+use crate::http_client::{self, Message, RequestOptions, Url};
 use crate::node;
 use crate::supervisor::Supervisor;
 use std::fmt;
@@ -19,7 +19,7 @@ use tidegate_server::otlp::{self, LogQueue, Resource};
 use tokio::runtime::Runtime;
 
 /// For a collector to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Log records or spans of one message.
 const BATCH_MAX: usize = 1000;
@@ -92,7 +92,7 @@ impl Sending {
         };
         match thread::Builder::new().name("otlp".to_owned()).spawn(run) {
             Ok(_) => {
-                spans::keep();
+                spans::start_recording();
                 Some(Sending { stop, stopped })
             }
             Err(error) => {
@@ -211,10 +211,10 @@ impl Exporter {
             method: "POST",
             path: &path,
             body: message.as_bytes(),
-            answer_within: ANSWER_WITHIN,
+            answer_within: REPLY_TIMEOUT,
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        let manner = Manner { token: None, tls: None };
+        let manner = RequestOptions { token: None, tls: None };
         match self.runtime.block_on(http_client::status(url, &manner, message)) {
             Ok(200..=299) => Outcome::Taken,
             // Those that OTLP says are worth another try.

@@ -89,7 +89,7 @@ pub(crate) fn engine(
     };
     let sharing = RegionDriver::new(engine.clone(), clock.clone(), origin, settings.origin_timeout);
     if let (Some(driver), OriginUrl::Redis(_)) = (&sharing, &settings.origin) {
-        driver.keep_known_nodes(KnownNodes::open(&settings.data_directory));
+        driver.set_known_nodes(KnownNodes::open(&settings.data_directory));
     }
     let world = sharing
         .as_ref()

@@ -18,7 +18,7 @@ use tidegate_rules::{RuleSet, read_sources};
 use tidegate_server::App;
 
 /// How often the default rules file is looked for where there is none.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct RulesAtStart {
@@ -101,7 +101,7 @@ impl Watch {
             Watch::Control(followed) => return followed.run(app, supervisor).await,
             Watch::Changes(watch, tenancy) => (watch, tenancy),
             Watch::Creation(windows, tenancy) => {
-                let mut tick = tokio::time::interval(LOOK_EVERY);
+                let mut tick = tokio::time::interval(POLL_EVERY);
                 while !Path::new(RULES_FILE).exists() {
                     tick.tick().await;
                 }

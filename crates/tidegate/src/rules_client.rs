@@ -13,7 +13,7 @@ mod transfer;
 
 pub(crate) use command_line::{Action, commands};
 
-use crate::ask::Whom;
+use crate::ask::NodeArguments;
 use crate::http_client::HttpError;
 use crate::settings::SettingErrors;
 pub(crate) use client::Client;
@@ -21,7 +21,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tidegate_rules::ReadError;
-use tidegate_server::TlsError;
+use tidegate_server::ServerTlsError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RulesError {
@@ -36,7 +36,7 @@ pub(crate) enum RulesError {
     )]
     NoAuthority,
     #[error("--ca: {0}")]
-    Authority(#[from] TlsError),
+    Authority(#[from] ServerTlsError),
     #[error("the token isn't one (it is never shown); give it whole, as `tidegate token new` printed it")]
     Token,
     #[error(
@@ -81,7 +81,7 @@ impl RulesError {
     }
 }
 
-pub(crate) fn run(whom: Whom, action: Action) -> Result<ExitCode, RulesError> {
+pub(crate) fn run(whom: NodeArguments, action: Action) -> Result<ExitCode, RulesError> {
     if let Action::ShadowReport(report) = &action {
         return shadow::run(&whom, report);
     }

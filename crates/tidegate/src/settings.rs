@@ -25,7 +25,7 @@ pub(crate) use world::WorldSettings;
 
 use crate::memory::{self, MemoryLimit};
 use crate::otlp::Collector;
-use error::{Place, SettingError};
+use error::{SettingError, ValueSource};
 use std::ffi::OsString;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -108,7 +108,7 @@ pub(crate) struct Settings {
     pub(crate) control_store: Option<WorldUrl>,
     role: Role,
     /// What was given, and where, beside each row of the table.
-    given: Given,
+    given: GivenTexts,
 }
 
 /// Some of it is secret.
@@ -159,17 +159,17 @@ pub(crate) enum KeysMax {
 }
 
 /// For each row of the table, the last text that was given for it.
-type Given = [Option<GivenValue>; TABLE.len()];
+type GivenTexts = [Option<GivenValue>; TABLE.len()];
 
 struct GivenValue {
     text: String,
-    place: Place,
+    source: ValueSource,
 }
 
 /// The text may be a secret.
 impl fmt::Debug for GivenValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "given by {}", self.place)
+        write!(f, "given by {}", self.source)
     }
 }
 
@@ -189,7 +189,7 @@ impl Default for Sources {
     }
 }
 
-fn nothing_given() -> Given {
+fn nothing_given() -> GivenTexts {
     std::array::from_fn(|_| None)
 }
 
@@ -265,19 +265,19 @@ impl Settings {
         if errors.is_empty() { Ok(settings) } else { Err(SettingErrors(errors)) }
     }
 
-    fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> Given {
+    fn gathered(sources: Sources, errors: &mut Vec<SettingError>) -> GivenTexts {
         let mut given = nothing_given();
         file::read(sources.file.as_deref(), &mut given, errors);
         environment::read(&sources.environment, &mut given, errors);
         for ((slot, setting), flag) in given.iter_mut().zip(&TABLE).zip(sources.flags) {
             if let Some(text) = flag {
-                *slot = Some(GivenValue { text, place: Place::Flag(key::flag(setting.key)) });
+                *slot = Some(GivenValue { text, source: ValueSource::Flag(key::flag(setting.key)) });
             }
         }
         given
     }
 
-    fn validated(role: Role, given: Given, errors: &mut Vec<SettingError>) -> Self {
+    fn validated(role: Role, given: GivenTexts, errors: &mut Vec<SettingError>) -> Self {
         let mut settings = Settings { role, ..Settings::defaults() };
         for (slot, setting) in given.iter().zip(&TABLE) {
             errors.extend(settings.set(setting, slot.as_ref()));
@@ -293,9 +293,9 @@ impl Settings {
     }
 
     fn set(&mut self, setting: &Setting, given: Option<&GivenValue>) -> Option<SettingError> {
-        let GivenValue { text, place } = given?;
+        let GivenValue { text, source } = given?;
         let refusal = (setting.read)(text, self).err()?;
-        Some(SettingError::refused(setting, text, place, refusal))
+        Some(SettingError::refused(setting, text, source, refusal))
     }
 
     fn defaults() -> Self {
@@ -389,8 +389,8 @@ impl Settings {
     /// An error about a value that is valid by itself.
     fn refused(&self, key: &str, text: &str, refusal: parse::Refusal) -> Option<SettingError> {
         let index = TABLE.iter().position(|setting| setting.key == key)?;
-        let place = self.given[index].as_ref().map_or(&Place::Default, |given| &given.place);
-        Some(SettingError::refused(&TABLE[index], text, place, refusal))
+        let source = self.given[index].as_ref().map_or(&ValueSource::Default, |given| &given.source);
+        Some(SettingError::refused(&TABLE[index], text, source, refusal))
     }
 
     /// Where the certificates are; `None` without TLS.
@@ -420,7 +420,7 @@ impl Settings {
 
 impl KeysMax {
     /// Entry and slack, both cells in use, by whether the counts are shared, and with whom: what other regions
-    /// hear of is also in the book of `crates/node/src/world`.
+    /// hear of is also in the index of `crates/node/src/world`.
     const BYTES_PER_KEY: u64 = 80;
     const BYTES_PER_SHARED_KEY: u64 = 160;
     const BYTES_PER_WORLD_KEY: u64 = 400;

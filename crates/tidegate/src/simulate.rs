@@ -14,14 +14,14 @@ pub(crate) use inputs::{Inputs, InputsError, command};
 
 use crate::ask::Form;
 use crate::output;
-use inputs::{ScenarioInputs, What};
+use inputs::{ScenarioInputs, SimulateCommand};
 use progress::Progress;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tidegate_sim::file::FileError;
-use tidegate_sim::fleet::{self, KNOWN, Outcome, Plan, PlanError, known};
+use tidegate_sim::fleet::{self, FleetReport, KNOWN, Plan, PlanError, known};
 
 /// No scenario is longer.
 const FILE_BYTES_MAX: u64 = 1_000_000;
@@ -48,15 +48,15 @@ pub(crate) enum SimError {
 }
 
 pub(crate) fn run(inputs: &Inputs) -> Result<ExitCode, SimError> {
-    match &inputs.what {
-        What::List => {
+    match &inputs.command {
+        SimulateCommand::List => {
             output::print(&list());
             Ok(ExitCode::SUCCESS)
         }
-        What::Scenario(scenario) => run_scenario(scenario),
-        What::Swarm(swarm) => swarm::run(swarm),
-        What::Coverage(inputs) => Ok(coverage::run(inputs)),
-        What::Replay(replay) => replay::run(replay),
+        SimulateCommand::Scenario(scenario) => run_scenario(scenario),
+        SimulateCommand::Swarm(swarm) => swarm::run(swarm),
+        SimulateCommand::Coverage(inputs) => Ok(coverage::run(inputs)),
+        SimulateCommand::Replay(replay) => replay::run(replay),
     }
 }
 
@@ -86,7 +86,7 @@ fn run_scenario(inputs: &ScenarioInputs) -> Result<ExitCode, SimError> {
 }
 
 /// `None` when an invariant was violated, which was told.
-fn simulate(plan: &Plan, seed: u64) -> Option<Outcome> {
+fn simulate(plan: &Plan, seed: u64) -> Option<FleetReport> {
     let mut progress = Progress::new();
     let run = catch_unwind(AssertUnwindSafe(|| fleet::run(plan, seed, &mut |at| progress.show_fleet(at))));
     progress.clear();
@@ -116,7 +116,12 @@ fn read_text(path: &Path) -> Result<String, SimError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-fn write_pictures(directory: &PathBuf, name: &str, plan: &Plan, outcome: &Outcome) -> Result<(), SimError> {
+fn write_pictures(
+    directory: &PathBuf,
+    name: &str,
+    plan: &Plan,
+    outcome: &FleetReport,
+) -> Result<(), SimError> {
     let failed = |path: &PathBuf| {
         let path = path.clone();
         move |source| SimError::Write { path, source }

@@ -7,7 +7,7 @@ mod callers;
 mod screen;
 mod terminal;
 
-use crate::ask::{Form, Whom};
+use crate::ask::{Form, NodeArguments};
 use crate::output::{self, Colours};
 use crate::rules_client::{Client, RulesError};
 use crate::settings::Settings;
@@ -42,7 +42,7 @@ pub(crate) struct View {
     pub(crate) is_typing: bool,
 }
 
-pub(crate) fn run(whom: &Whom, options: Options) -> Result<ExitCode, RulesError> {
+pub(crate) fn run(whom: &NodeArguments, options: Options) -> Result<ExitCode, RulesError> {
     let nodes = clients(whom, &options.admin)?;
     if options.form == Form::Json {
         let answers = ask(&nodes)?;
@@ -61,7 +61,7 @@ pub(crate) fn run(whom: &Whom, options: Options) -> Result<ExitCode, RulesError>
     live(&nodes, view)
 }
 
-fn clients(whom: &Whom, admin: &[String]) -> Result<Vec<Client>, RulesError> {
+fn clients(whom: &NodeArguments, admin: &[String]) -> Result<Vec<Client>, RulesError> {
     let admin = match admin {
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
@@ -69,7 +69,7 @@ fn clients(whom: &Whom, admin: &[String]) -> Result<Vec<Client>, RulesError> {
     let client = |url: String| {
         let settings = whom.settings.clone();
         let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
-        Client::at(url, Whom { url: None, token, authorities, settings })
+        Client::at(url, NodeArguments { url: None, token, authorities, settings })
     };
     admin.into_iter().map(client).collect()
 }

@@ -12,19 +12,19 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 /// A change is in force after two looks that saw the same.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(crate) struct WatchedFiles {
     paths: Vec<PathBuf>,
     /// What was read last, or couldn't be: told once.
-    read: Option<Seen>,
+    read: Option<FileStamps>,
     /// What the last look saw.
-    seen: Option<Seen>,
+    stamps: Option<FileStamps>,
 }
 
-/// What the file system says of the files, without their being read; else which of them is in the way.
-type Seen = Result<Vec<Stamp>, String>;
+/// The stamps of the watched files, or which of them can't be read.
+type FileStamps = Result<Vec<Stamp>, String>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
@@ -39,18 +39,18 @@ impl WatchedFiles {
     /// To be made before the files are read for the first time: what changes from now on is noticed.
     pub(crate) fn new(paths: Vec<PathBuf>) -> Self {
         let read = Some(stamps(&paths));
-        WatchedFiles { paths, read, seen: None }
+        WatchedFiles { paths, read, stamps: None }
     }
 
-    /// Looks once; `Some` when the files have changed, with what `read` makes of them.
-    fn look<T>(&mut self, read: impl FnOnce() -> Result<T, String>) -> Option<Result<T, String>> {
+    /// Polls the files once. Returns `Some` if they changed, with what `read` makes of them.
+    fn poll<T>(&mut self, read: impl FnOnce() -> Result<T, String>) -> Option<Result<T, String>> {
         let now = stamps(&self.paths);
         if self.read.as_ref() == Some(&now) {
-            self.seen = None;
+            self.stamps = None;
             return None;
         }
-        if self.seen.as_ref() != Some(&now) {
-            self.seen = Some(now);
+        if self.stamps.as_ref() != Some(&now) {
+            self.stamps = Some(now);
             return None;
         }
         let outcome = match &now {
@@ -58,7 +58,7 @@ impl WatchedFiles {
             Err(problem) => Err(problem.clone()),
         };
         if stamps(&self.paths) != now {
-            self.seen = None;
+            self.stamps = None;
             return None;
         }
         self.read = Some(now);
@@ -66,7 +66,7 @@ impl WatchedFiles {
     }
 }
 
-fn stamps(paths: &[PathBuf]) -> Seen {
+fn stamps(paths: &[PathBuf]) -> FileStamps {
     let stamp = |path: &PathBuf| {
         stamp(path).map_err(|error| format!("can't read {}: {error}; put it back", path.display()))
     };
@@ -93,14 +93,14 @@ pub(crate) async fn watch<T: Send + 'static>(
     apply: impl Fn(T),
 ) {
     let read = Arc::new(read);
-    let mut tick = tokio::time::interval(LOOK_EVERY);
+    let mut tick = tokio::time::interval(POLL_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let read = Arc::clone(&read);
         // A file system may hang: not on a thread that serves.
         let looked = tokio::task::spawn_blocking(move || {
-            let outcome = files.look(&*read);
+            let outcome = files.poll(&*read);
             (files, outcome)
         });
         let Ok((returned, outcome)) = looked.await else {
@@ -133,19 +133,19 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let mut files = WatchedFiles::new(vec![link.clone()]);
         let read = || fs::read_to_string(&link).map_err(|error| error.to_string());
-        assert!((0..3).all(|_| files.look(read).is_none()));
+        assert!((0..3).all(|_| files.poll(read).is_none()));
         fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(&other, &link).unwrap();
-        assert_eq!(files.look(read), None);
-        assert_eq!(files.look(read), Some(Ok("two".to_owned())));
-        assert_eq!(files.look(read), None);
+        assert_eq!(files.poll(read), None);
+        assert_eq!(files.poll(read), Some(Ok("two".to_owned())));
+        assert_eq!(files.poll(read), None);
         fs::remove_file(&link).unwrap();
-        assert_eq!(files.look(read), None);
-        let told = files.look(read).unwrap().unwrap_err();
+        assert_eq!(files.poll(read), None);
+        let told = files.poll(read).unwrap().unwrap_err();
         assert!(told.contains("can't read") && told.contains("put it back"), "{told}");
-        assert!((0..3).all(|_| files.look(read).is_none()), "told once");
+        assert!((0..3).all(|_| files.poll(read).is_none()), "told once");
         fs::write(&link, "three").unwrap();
-        assert_eq!((files.look(read), files.look(read)), (None, Some(Ok("three".to_owned()))));
+        assert_eq!((files.poll(read), files.poll(read)), (None, Some(Ok("three".to_owned()))));
         for path in [file, link, other] {
             fs::remove_file(path).unwrap();
         }

@@ -7,7 +7,7 @@ mod groups;
 mod nodes;
 mod time;
 
-use crate::ask::{Form, Whom};
+use crate::ask::{Form, NodeArguments};
 use crate::output::{self, plain};
 use crate::rules_client::RulesError;
 use crate::settings::{SettingErrors, Settings};
@@ -18,16 +18,16 @@ use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_core::Nanos;
-use tidegate_decisions::ReadError;
+use tidegate_decisions::LogReadError;
 use tidegate_decisions::why::{Audience, utc};
 use tidegate_node::clock::Clock;
-use tidegate_node::journal::asked::Asked;
+use tidegate_node::journal::log_query::LogQuery;
 
 /// What was typed.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Times are in [`Typed`].
-    asked: Asked,
+    query: LogQuery,
     typed: Typed,
     /// Of nodes' admin listeners; none: of the node that is started by the settings.
     admin: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) enum WhyError {
     #[error(transparent)]
     Settings(#[from] SettingErrors),
     #[error("--log: {0}")]
-    Read(#[from] ReadError),
+    Read(#[from] LogReadError),
     #[error(
         "{0:?} isn't a time; write it as 03:47 or 2026-11-16T03:47:00Z (UTC), or as 10m for ten minutes ago (s, m, h, d)"
     )]
@@ -72,22 +72,22 @@ pub(crate) enum WhyError {
 }
 
 /// 0: something was found; 1: nothing was.
-pub(crate) fn run(whom: &Whom, mut options: Options) -> Result<ExitCode, WhyError> {
-    (options.asked.since, options.asked.until) = options.typed.range(Clock::system().now().now)?;
+pub(crate) fn run(whom: &NodeArguments, mut options: Options) -> Result<ExitCode, WhyError> {
+    (options.query.since, options.query.until) = options.typed.range(Clock::system().now().now)?;
     let answer = match &options.log {
         Some(directory) => {
             if is_empty_of_segments(directory) {
                 return Err(WhyError::NoLog(directory.clone()));
             }
             let secret = Settings::secret(whom.settings.clone())?;
-            let json = options.asked.answer(directory, &secret, Audience::Operator)?;
+            let json = options.query.answer(directory, &secret, Audience::Operator)?;
             serde_json::from_str(&json).map_err(|_| WhyError::Foreign)?
         }
         None => nodes::ask(whom, &options)?,
     };
     match options.form {
         Form::Json => output::print(&format!("{answer}\n")),
-        Form::Text => output::print(&in_words(&answer, &options.asked)),
+        Form::Text => output::print(&in_words(&answer, &options.query)),
     }
     let is_empty = |name: &str| answer[name].as_array().is_none_or(Vec::is_empty);
     Ok(ExitCode::from(u8::from(is_empty("decisions") && is_empty("counted"))))
@@ -99,7 +99,7 @@ fn is_empty_of_segments(directory: &Path) -> bool {
     std::fs::read_dir(directory).is_ok_and(|entries| !entries.flatten().any(|entry| is_segment(&entry)))
 }
 
-fn in_words(answer: &Value, asked: &Asked) -> String {
+fn in_words(answer: &Value, asked: &LogQuery) -> String {
     let decisions = answer["decisions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_shadow = |decision: &&Value| decision["outcome"] == "would_deny";
     let (would_deny, decided): (Vec<&Value>, Vec<&Value>) = decisions.iter().partition(is_shadow);
@@ -160,7 +160,7 @@ fn nearest(callers: &Value) -> String {
 }
 
 /// What was looked for in vain, and what to look at.
-fn nothing(asked: &Asked) -> String {
+fn nothing(asked: &LogQuery) -> String {
     let mut text = String::from("Nothing in the log fits");
     match (asked.since > Nanos::ZERO, asked.until < Nanos::MAX) {
         (true, true) => drop(write!(text, " between {} and {} (UTC)", utc(asked.since), utc(asked.until))),

@@ -11,11 +11,14 @@ mod sql;
 mod store;
 
 pub use memory::MemoryWorld;
-pub use quota::{Acknowledged, Acknowledgement, Demand, Granted, Held, SliceRow, Slices, Survey};
+pub use quota::{
+    AcknowledgedSlice, Acknowledgement, Demand, SliceGrants, SliceHolding, SliceRow, Slices, Survey,
+};
 
 pub use rules::{
-    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, Entry, EntrySize, HistoryPage, Item, ItemId,
-    ItemsPage, NewEntry, REASON_CHARS_MAX, Remainder, RuleLog, Subject, Summary,
+    AUTHOR_CHARS_MAX, ENTRIES_AT_ONCE_MAX, ENTRY_BYTES_MAX, HistoryPage, NewRuleLogEntry, REASON_CHARS_MAX,
+    Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLog, RuleLogEntry, RuleLogEntrySize, RuleLogSubject,
+    Summary,
 };
 use std::fmt::Debug;
 use std::future::Future;
@@ -24,28 +27,28 @@ use std::sync::Arc;
 pub use tidegate_core::CellId;
 use tidegate_core::Nanos;
 
-use sql::Seen;
+use sql::LogReadSet;
 pub use sql::{SqlOptions, SqlWorld, WorldUrl, WorldUrlError};
-pub use store::Store;
+pub use store::WorldStore;
 pub use tidegate_core::SliceSize;
 
 /// The longest name of a region, in characters.
 pub const REGION_NAME_MAX: usize = 48;
 /// The job whose leader may [`World::grant`].
 pub const RECONCILER: &str = "reconciler";
-/// How long a region counts as heard of lately, for [`Joined::namesakes`].
-pub const NAMESAKE_FOR: Nanos = Nanos::from_secs(60);
+/// How long a region counts as heard of lately, for [`JoinReply::namesakes`].
+pub const NAMESAKE_TTL: Nanos = Nanos::from_secs(60);
 /// A demand that isn't reported again is forgotten after this.
-pub const DEMAND_FOR: Nanos = Nanos::from_secs(30);
+pub const DEMAND_TTL: Nanos = Nanos::from_secs(30);
 /// Rows of counts are deleted so long after they expired: clocks differ.
-pub const COUNT_KEPT_FOR: Nanos = Nanos::from_secs(10);
+pub const COUNT_RETENTION: Nanos = Nanos::from_secs(10);
 /// How long a slice is leased for.
 pub const SLICE_LEASE: Nanos = Nanos::from_secs(15);
 /// A region that isn't acknowledging goes back to its even part after two leases and this: what may pass between
 /// a worker's look at its origin's clock and its read of the slices, and what clocks differ by meanwhile.
 pub const RISE_MARGIN: Nanos = Nanos::from_secs(15);
 /// Slices are deleted so long after they ran out: far longer than anybody goes by one that did.
-pub const SLICE_KEPT_FOR: Nanos = Nanos::from_secs(3600);
+pub const SLICE_RETENTION: Nanos = Nanos::from_secs(3600);
 /// How many rows [`World::delete_expired`] deletes of a table, at most.
 pub const DELETED_MAX: usize = 1000;
 /// How many rows [`World::merge_log`] writes, about, before it leaves the rest to the next call.
@@ -101,14 +104,14 @@ pub struct Row {
 
 /// What came of publishing. Rows that aren't named here were accepted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Published {
+pub struct PublishReply {
     /// The rows, by their index, that the store refuses, each for a reason of its own.
     pub refused: Vec<(usize, String)>,
 }
 
 /// What came of merging the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Merged {
+pub struct MergeReport {
     /// How many rows were written: [`MERGED_MAX`] or more means that there may be others.
     pub rows: usize,
     /// Why the table wouldn't have others: those are in the log alone.
@@ -155,7 +158,7 @@ pub(crate) enum After {
     /// Up to this row: any number of rows may share an instant.
     Row(CellId, OwnerId),
     /// These entries of a store's log.
-    Entries(Seen),
+    Entries(LogReadSet),
 }
 
 impl Cursor {
@@ -171,7 +174,7 @@ impl Cursor {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Imported {
+pub struct ImportPage {
     /// Changed at or after the cursor. A row may come again: everything is merged by max.
     pub components: Vec<Component>,
     /// Where the next import begins: behind this page, or, when there is no more, at the store's present as of
@@ -193,15 +196,16 @@ pub struct StoredCounts {
     pub lag: Nanos,
 }
 
-/// What all regions must do alike. The first region's settings are recorded; one that differs uses those.
+/// The policy that all regions share. The first region's settings are recorded; regions with other settings use those.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Policy {
-    pub publish: Publish,
+pub struct PublishPolicy {
+    pub publish: PublishThreshold,
     pub interval: Nanos,
 }
 
+/// When a region publishes a count.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Publish {
+pub enum PublishThreshold {
     /// By the credit of what is left of a limit.
     Headroom,
     /// From this part of the limit on.
@@ -210,13 +214,13 @@ pub enum Publish {
 
 /// "This region is here."
 #[derive(Clone, PartialEq, Debug)]
-pub struct Joining {
+pub struct JoinRequest {
     /// A label: an origin whose region is called otherwise by now keeps its owner, under the new name.
     pub region: String,
     /// Which origin its counts are in: the same for all nodes of the region.
     pub origin: u64,
     pub fingerprint: u64,
-    pub policy: Policy,
+    pub policy: PublishPolicy,
     /// The membership that this region divides limits by, on all its nodes: the last that it was told and all
     /// of them have heard of.
     pub applied: u64,
@@ -227,7 +231,7 @@ pub struct Joining {
     pub leaves: bool,
 }
 
-impl Joining {
+impl JoinRequest {
     /// Whether the name is one that every database tells from all others: some ignore spaces at the end.
     pub(crate) fn check(&self) -> Result<(), WorldError> {
         let length = self.region.chars().count();
@@ -245,9 +249,9 @@ impl Joining {
 
 /// What a region is told when it says that it is here.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Joined {
+pub struct JoinReply {
     pub me: OwnerId,
-    pub policy: Policy,
+    pub policy: PublishPolicy,
     pub membership: Membership,
     /// Regions with this one's name on another origin that were heard of lately: an alarm.
     pub namesakes: u32,
@@ -281,8 +285,8 @@ pub struct Member {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Term(pub u64);
 
-/// An answer that is on its way.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
+/// A pending reply of the world store.
+pub type WorldFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorldError>> + Send + 'a>>;
 
 /// The call failed as a whole. What was sent may or may not have been written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -311,17 +315,17 @@ pub trait World: Debug + Send + Sync + 'static {
     /// active yet unless nobody else is; one that leaves holds nothing from then on and was never `seen`: it is given
     /// up by the reconciler, because the others' even parts grow by that (it is at once when it is the only one).
     /// Every change raises the membership's version.
-    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined>;
+    fn join<'a>(&'a self, joining: &'a JoinRequest) -> WorldFuture<'a, JoinReply>;
 
     /// Says an owner's counts, each merged by max.
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published>;
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, PublishReply>;
 
     /// What changed since the cursor, of all owners; a page of it.
-    fn import(&self, since: Cursor) -> Reply<'_, Imported>;
+    fn import(&self, since: Cursor) -> WorldFuture<'_, ImportPage>;
 
     /// What an owner's rows of these cells are, in the table that who comes from nothing reads: an owner finds out by
     /// it what the store lost.
-    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts>;
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> WorldFuture<'a, StoredCounts>;
 
     /// Both, in this order, in one round trip where a store can: what was just published is read back with what the
     /// others have published meanwhile.
@@ -330,7 +334,7 @@ pub trait World: Debug + Send + Sync + 'static {
         owner: OwnerId,
         rows: &'a [Row],
         since: Cursor,
-    ) -> Reply<'a, (Published, Imported)> {
+    ) -> WorldFuture<'a, (PublishReply, ImportPage)> {
         Box::pin(async move {
             let published = self.publish(owner, rows).await?;
             Ok((published, self.import(since).await?))
@@ -339,30 +343,30 @@ pub trait World: Debug + Send + Sync + 'static {
 
     /// Writes what publishes left in the store's log, if it has one, into its table of counts, where people and those
     /// who come from nothing read it. One publisher at a time is enough; several at once do no harm.
-    fn merge_log(&self) -> Reply<'_, Merged>;
+    fn merge_log(&self) -> WorldFuture<'_, MergeReport>;
 
     /// Deletes rows that nobody needs any more, a small batch of them. Says how many: [`DELETED_MAX`] or more
     /// means that there may be others.
-    fn delete_expired(&self) -> Reply<'_, u64>;
+    fn delete_expired(&self) -> WorldFuture<'_, u64>;
 
     /// Takes or keeps the lead of a job for `lease`, if nobody else has it. A lease of 0 gives it up.
-    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>>;
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> WorldFuture<'a, Option<Term>>;
 
     /// Writes what a region's callers asked for lately. Replaces what it wrote before, key by key.
-    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()>;
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> WorldFuture<'a, ()>;
 
     /// The slices that an owner holds by the reconciler's last word.
-    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices>;
+    fn slices(&self, owner: OwnerId) -> WorldFuture<'_, Slices>;
 
     /// All nodes of a region go by what was read then, or later. The owner is `confirmed` as of the read, however
     /// late this comes.
-    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()>;
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> WorldFuture<'a, ()>;
 
     /// Everything that the reconciler decides by, in one snapshot.
-    fn survey(&self) -> Reply<'_, Survey>;
+    fn survey(&self) -> WorldFuture<'_, Survey>;
 
     /// Writes slices, and the membership if it changed, if `term` still leads as [`RECONCILER`]: all or nothing.
     /// A slice of an older generation than what is there is ignored, one of the same renews it; what was
     /// acknowledged stays so. Of a member, only who it is and whether it is active is written.
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()>;
+    fn grant<'a>(&'a self, term: Term, granted: &'a SliceGrants) -> WorldFuture<'a, ()>;
 }

@@ -64,7 +64,7 @@ pub struct Slices {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acknowledged {
+pub struct AcknowledgedSlice {
     pub key: KeyId,
     pub generation: u64,
 }
@@ -75,15 +75,15 @@ pub struct Acknowledgement {
     /// When it was read, in the store's time: [`Slices::now`]. The leases count from before then.
     pub read: Nanos,
     /// None when there are no slices, or none that weren't acknowledged before.
-    pub slices: Vec<Acknowledged>,
+    pub slices: Vec<AcknowledgedSlice>,
     /// [`Slices::confirmed`], as it was read last. A store that has less is an older copy of the one that this is meant
     /// for, and ignores it: taking it would hide that from the owner.
     pub known: Nanos,
 }
 
-/// A slice, and what is known of whether it holds.
+/// A region's slice of a key, with what it has acknowledged of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct SliceHolding {
     pub row: SliceRow,
     /// The last generation that all nodes of the owner go by.
     pub acknowledged: u64,
@@ -98,19 +98,19 @@ pub struct Survey {
     pub revision: u64,
     pub membership: Membership,
     pub demands: Vec<(OwnerId, Demand)>,
-    pub slices: Vec<Held>,
+    pub slices: Vec<SliceHolding>,
     /// The store's own present.
     pub now: Nanos,
 }
 
 /// What the reconciler decided.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Granted {
+pub struct SliceGrants {
     /// The survey's. Refused as [`WorldError::Outdated`] when anything was granted since: a call that was given
     /// up may still arrive, and must change nothing then.
     pub revision: u64,
     /// Written over what the owner held of the key.
-    pub slices: Vec<Held>,
+    pub slices: Vec<SliceHolding>,
     /// Nobody holds anything but the even part of these any more: their slices and demands are deleted.
     pub dropped: Vec<KeyId>,
     /// Replaces the membership, if it is still at the version before.

@@ -4,7 +4,7 @@
 //! may be made, is the control plane's. Two of them never write the same version: the one that is late is told so,
 //! and nothing of what it sent is written.
 
-use crate::{Reply, WorldError};
+use crate::{WorldError, WorldFuture};
 use std::fmt::Debug;
 use tidegate_core::Nanos;
 
@@ -18,29 +18,29 @@ pub const ENTRY_BYTES_MAX: usize = 6 << 20;
 /// The most entries that are appended at once.
 pub const ENTRIES_AT_ONCE_MAX: usize = 1000;
 
-/// What an entry is about, so that history is found by it: a tenant, or a namespace.
+/// The subject of an entry, by which history is searched: a tenant, or a namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Subject(pub [u8; 16]);
+pub struct RuleLogSubject(pub [u8; 16]);
 
-/// One thing that rules are made of: a namespace's document, an override. Those of a namespace lie together.
+/// Identifies a part of the rules: a namespace's document, or an override. Those of a namespace are adjacent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ItemId {
-    pub place: Subject,
+pub struct RuleItemId {
+    pub place: RuleLogSubject,
     pub item: [u8; 32],
 }
 
-/// An item as it is now.
+/// The present value of a part of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
-    pub id: ItemId,
+pub struct RuleItem {
+    pub id: RuleItemId,
     pub value: Vec<u8>,
     /// That changed it last.
     pub version: u64,
 }
 
-/// One version, to be written.
+/// One version of the rules, to be appended to the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct NewEntry {
+pub struct NewRuleLogEntry {
     pub author: String,
     pub reason: String,
     /// How many changes it has.
@@ -48,14 +48,14 @@ pub struct NewEntry {
     pub changed: Vec<u8>,
     /// The same things as they were before.
     pub replaced: Vec<u8>,
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<RuleLogSubject>,
     /// What becomes of the items: `None` for those that are gone. Each at most once.
-    pub items: Vec<(ItemId, Option<Vec<u8>>)>,
+    pub items: Vec<(RuleItemId, Option<Vec<u8>>)>,
     /// When it was first logged, for a log that is restored; otherwise the store's present.
     pub at: Option<Nanos>,
 }
 
-impl NewEntry {
+impl NewRuleLogEntry {
     pub(crate) fn check(&self) -> Result<(), WorldError> {
         let refused = |message: String| Err(WorldError::Refused { message });
         let texts = [("author", &self.author, AUTHOR_CHARS_MAX), ("reason", &self.reason, REASON_CHARS_MAX)];
@@ -84,9 +84,9 @@ pub struct Summary {
     pub changes: u32,
 }
 
-/// One version.
+/// One version of the rules, as the log has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct RuleLogEntry {
     pub summary: Summary,
     pub changed: Vec<u8>,
     pub replaced: Vec<u8>,
@@ -94,7 +94,7 @@ pub struct Entry {
 
 /// How many bytes the store holds of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EntrySize {
+pub struct RuleLogEntrySize {
     pub version: u64,
     pub changed: u64,
     pub replaced: u64,
@@ -112,46 +112,46 @@ pub struct Remainder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HistoryPage {
     /// All, or those about this.
-    pub subject: Option<Subject>,
+    pub subject: Option<RuleLogSubject>,
     /// Only versions below.
     pub before: u64,
     pub rows_max: usize,
 }
 
-/// Which items, in the order of their ids.
+/// A page of items, in the order of their ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ItemsPage {
+pub struct RuleItemsPage {
     /// All, or those of one place.
-    pub place: Option<Subject>,
+    pub place: Option<RuleLogSubject>,
     /// Only those behind it.
-    pub after: Option<ItemId>,
+    pub after: Option<RuleItemId>,
 }
 
 pub trait RuleLog: Debug + Send + Sync + 'static {
     /// The version of the last entry; 0 before the first.
-    fn head(&self) -> Reply<'_, u64>;
+    fn head(&self) -> WorldFuture<'_, u64>;
 
     /// Writes entries as the versions that follow `head`, all of them or none: [`WorldError::Outdated`] when the log
     /// is at another version. When the answer is lost, they may have been written.
-    fn append<'a>(&'a self, head: u64, entries: &'a [NewEntry]) -> Reply<'a, ()>;
+    fn append<'a>(&'a self, head: u64, entries: &'a [NewRuleLogEntry]) -> WorldFuture<'a, ()>;
 
     /// The entries that follow a version, in order; a page of some megabytes, and of one at least if there is any.
-    fn entries(&self, after: u64) -> Reply<'_, Vec<Entry>>;
+    fn entries(&self, after: u64) -> WorldFuture<'_, Vec<RuleLogEntry>>;
 
-    fn entry(&self, version: u64) -> Reply<'_, Option<Entry>>;
+    fn entry(&self, version: u64) -> WorldFuture<'_, Option<RuleLogEntry>>;
 
-    fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>>;
+    fn history(&self, page: HistoryPage) -> WorldFuture<'_, Vec<Summary>>;
 
     /// Returns the sizes of the versions about a subject, the latest first, so many at most.
-    fn sizes(&self, subject: Subject, rows_max: usize) -> Reply<'_, Vec<EntrySize>>;
+    fn sizes(&self, subject: RuleLogSubject, rows_max: usize) -> WorldFuture<'_, Vec<RuleLogEntrySize>>;
 
     /// Replaces what is stored of versions. Their summaries and what the rules are now stay as they are.
-    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> Reply<'a, ()>;
+    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> WorldFuture<'a, ()>;
 
     /// A page of what the rules are now: the last when it is empty. Pages are read one after the other: what changed
     /// in between is in the entries since the head before the first.
-    fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>>;
+    fn items(&self, page: RuleItemsPage) -> WorldFuture<'_, Vec<RuleItem>>;
 
     /// Those of these items that there are, in any order.
-    fn find<'a>(&'a self, items: &'a [ItemId]) -> Reply<'a, Vec<Item>>;
+    fn find<'a>(&'a self, items: &'a [RuleItemId]) -> WorldFuture<'a, Vec<RuleItem>>;
 }

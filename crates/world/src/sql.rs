@@ -18,15 +18,16 @@ mod secret;
 mod tls;
 mod url;
 
-pub(crate) use log::Seen;
+pub(crate) use log::LogReadSet;
 pub use url::{WorldUrl, WorldUrlError};
 
 use crate::rules::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, RuleLog, Subject, Summary,
+    HistoryPage, NewRuleLogEntry, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLog, RuleLogEntry,
+    RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Cursor, Demand, Granted, Imported, Joined, Joining, Merged, OwnerId, Published,
-    Reply, Row, Slices, StoredCounts, Survey, Term, World, WorldError,
+    Acknowledgement, CellId, Cursor, Demand, ImportPage, JoinReply, JoinRequest, MergeReport, OwnerId,
+    PublishReply, Row, SliceGrants, Slices, StoredCounts, Survey, Term, World, WorldError, WorldFuture,
 };
 use dialect::Dialect;
 use link::{Failure, Link};
@@ -143,18 +144,18 @@ fn late_after(waited: Duration) -> Failure {
 }
 
 impl World for SqlWorld {
-    fn join<'a>(&'a self, joining: &'a Joining) -> Reply<'a, Joined> {
+    fn join<'a>(&'a self, joining: &'a JoinRequest) -> WorldFuture<'a, JoinReply> {
         Box::pin(async move {
             joining.check()?;
             self.call(async |session| session.join(joining).await).await
         })
     }
 
-    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> Reply<'a, Published> {
+    fn publish<'a>(&'a self, owner: OwnerId, rows: &'a [Row]) -> WorldFuture<'a, PublishReply> {
         Box::pin(self.call(async move |session| session.publish(owner, rows).await))
     }
 
-    fn import(&self, since: Cursor) -> Reply<'_, Imported> {
+    fn import(&self, since: Cursor) -> WorldFuture<'_, ImportPage> {
         Box::pin(self.call(async move |session| session.import(since).await))
     }
 
@@ -163,85 +164,85 @@ impl World for SqlWorld {
         owner: OwnerId,
         rows: &'a [Row],
         since: Cursor,
-    ) -> Reply<'a, (Published, Imported)> {
+    ) -> WorldFuture<'a, (PublishReply, ImportPage)> {
         Box::pin(self.call(async move |session| session.publish_and_import(owner, rows, since).await))
     }
 
-    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> Reply<'a, StoredCounts> {
+    fn stored_counts<'a>(&'a self, owner: OwnerId, cells: &'a [CellId]) -> WorldFuture<'a, StoredCounts> {
         Box::pin(self.call(async move |session| session.stored_counts(owner, cells).await))
     }
 
-    fn merge_log(&self) -> Reply<'_, Merged> {
+    fn merge_log(&self) -> WorldFuture<'_, MergeReport> {
         let within = self.options.deadline.saturating_mul(merge::DEADLINES);
         Box::pin(self.call_within(within, async |session| session.merge_log().await))
     }
 
-    fn delete_expired(&self) -> Reply<'_, u64> {
+    fn delete_expired(&self) -> WorldFuture<'_, u64> {
         Box::pin(self.call(async |session| session.delete_expired().await))
     }
 
-    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> Reply<'a, Option<Term>> {
+    fn lead<'a>(&'a self, job: &'a str, holder: u64, lease: Nanos) -> WorldFuture<'a, Option<Term>> {
         Box::pin(self.call(async move |session| session.lead(job, holder, lease).await))
     }
 
-    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> Reply<'a, ()> {
+    fn report<'a>(&'a self, owner: OwnerId, demands: &'a [Demand]) -> WorldFuture<'a, ()> {
         Box::pin(async move {
             demands.iter().try_for_each(Demand::check)?;
             self.call(async |session| session.report(owner, demands).await).await
         })
     }
 
-    fn slices(&self, owner: OwnerId) -> Reply<'_, Slices> {
+    fn slices(&self, owner: OwnerId) -> WorldFuture<'_, Slices> {
         Box::pin(self.call(async move |session| session.slices(owner).await))
     }
 
-    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> Reply<'a, ()> {
+    fn acknowledge<'a>(&'a self, owner: OwnerId, said: &'a Acknowledgement) -> WorldFuture<'a, ()> {
         Box::pin(self.call(async move |session| session.acknowledge(owner, said).await))
     }
 
-    fn survey(&self) -> Reply<'_, Survey> {
+    fn survey(&self) -> WorldFuture<'_, Survey> {
         Box::pin(self.call(async |session| session.survey().await))
     }
 
-    fn grant<'a>(&'a self, term: Term, granted: &'a Granted) -> Reply<'a, ()> {
+    fn grant<'a>(&'a self, term: Term, granted: &'a SliceGrants) -> WorldFuture<'a, ()> {
         Box::pin(self.call(async move |session| session.grant(term, granted).await))
     }
 }
 
 impl RuleLog for SqlWorld {
-    fn head(&self) -> Reply<'_, u64> {
+    fn head(&self) -> WorldFuture<'_, u64> {
         Box::pin(self.call(async |session| session.head().await))
     }
 
-    fn append<'a>(&'a self, head: u64, entries: &'a [NewEntry]) -> Reply<'a, ()> {
+    fn append<'a>(&'a self, head: u64, entries: &'a [NewRuleLogEntry]) -> WorldFuture<'a, ()> {
         Box::pin(self.call(async move |session| session.append(head, entries).await))
     }
 
-    fn entries(&self, after: u64) -> Reply<'_, Vec<Entry>> {
+    fn entries(&self, after: u64) -> WorldFuture<'_, Vec<RuleLogEntry>> {
         Box::pin(self.call(async move |session| session.entries(after).await))
     }
 
-    fn entry(&self, version: u64) -> Reply<'_, Option<Entry>> {
+    fn entry(&self, version: u64) -> WorldFuture<'_, Option<RuleLogEntry>> {
         Box::pin(self.call(async move |session| session.entry(version).await))
     }
 
-    fn history(&self, page: HistoryPage) -> Reply<'_, Vec<Summary>> {
+    fn history(&self, page: HistoryPage) -> WorldFuture<'_, Vec<Summary>> {
         Box::pin(self.call(async move |session| session.history(page).await))
     }
 
-    fn sizes(&self, subject: Subject, rows_max: usize) -> Reply<'_, Vec<EntrySize>> {
+    fn sizes(&self, subject: RuleLogSubject, rows_max: usize) -> WorldFuture<'_, Vec<RuleLogEntrySize>> {
         Box::pin(self.call(async move |session| session.sizes(subject, rows_max).await))
     }
 
-    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> Reply<'a, ()> {
+    fn prune<'a>(&'a self, remainders: &'a [Remainder]) -> WorldFuture<'a, ()> {
         Box::pin(self.call(async move |session| session.prune(remainders).await))
     }
 
-    fn items(&self, page: ItemsPage) -> Reply<'_, Vec<Item>> {
+    fn items(&self, page: RuleItemsPage) -> WorldFuture<'_, Vec<RuleItem>> {
         Box::pin(self.call(async move |session| session.items(page).await))
     }
 
-    fn find<'a>(&'a self, items: &'a [ItemId]) -> Reply<'a, Vec<Item>> {
+    fn find<'a>(&'a self, items: &'a [RuleItemId]) -> WorldFuture<'a, Vec<RuleItem>> {
         Box::pin(self.call(async move |session| session.find(items).await))
     }
 }

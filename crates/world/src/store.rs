@@ -11,11 +11,13 @@ mod rules;
 pub(crate) use rules::check as check_entries;
 
 use crate::rules::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+    HistoryPage, NewRuleLogEntry, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLogEntry,
+    RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{
-    Acknowledgement, CellId, Component, Cursor, DEMAND_FOR, Demand, Granted, Imported, Joined, Joining,
-    Membership, OwnerId, Published, RECONCILER, Row, Slices, StoredCounts, Survey, Term, WorldError,
+    Acknowledgement, CellId, Component, Cursor, DEMAND_TTL, Demand, ImportPage, JoinReply, JoinRequest,
+    Membership, OwnerId, PublishReply, RECONCILER, Row, SliceGrants, Slices, StoredCounts, Survey, Term,
+    WorldError,
 };
 use counts::Counts;
 use fleet::Fleet;
@@ -24,8 +26,9 @@ use rules::Rules;
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
+/// The world store as a plain value: what the SQL stores are compared with.
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub struct WorldStore {
     fleet: Fleet,
     counts: Counts,
     quotas: Quotas,
@@ -42,18 +45,18 @@ struct Lease {
     expires: Nanos,
 }
 
-impl Store {
-    pub fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+impl WorldStore {
+    pub fn join(&mut self, joining: &JoinRequest, now: Nanos) -> Result<JoinReply, WorldError> {
         let before = self.fleet.membership();
         let joined = self.fleet.join(joining, now)?;
         if joining.leaves && before.members.iter().any(|member| member.owner == joined.me) {
-            self.quotas.forget(joined.me);
+            self.quotas.remove_owner(joined.me);
         }
         Ok(joined)
     }
 
-    pub fn publish(&mut self, owner: OwnerId, rows: &[Row], now: Nanos) -> Published {
-        let mut published = Published::default();
+    pub fn publish(&mut self, owner: OwnerId, rows: &[Row], now: Nanos) -> PublishReply {
+        let mut published = PublishReply::default();
         for (index, row) in rows.iter().enumerate() {
             match row.problem() {
                 Some(problem) => published.refused.push((index, problem)),
@@ -64,7 +67,7 @@ impl Store {
     }
 
     /// A page of at most so many rows.
-    pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+    pub fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> ImportPage {
         self.counts.import(since, rows_max, now)
     }
 
@@ -116,13 +119,13 @@ impl Store {
         Survey {
             revision: self.revision,
             membership: self.fleet.membership(),
-            demands: self.quotas.demands(now.minus(DEMAND_FOR)),
+            demands: self.quotas.demands(now.minus(DEMAND_TTL)),
             slices: self.quotas.held(),
             now,
         }
     }
 
-    pub fn grant(&mut self, term: Term, granted: &Granted) -> Result<(), WorldError> {
+    pub fn grant(&mut self, term: Term, granted: &SliceGrants) -> Result<(), WorldError> {
         let theirs = self.leases.get(RECONCILER).map_or(0, |lease| lease.term);
         if theirs != term.0 {
             return Err(WorldError::Deposed { theirs });
@@ -143,15 +146,20 @@ impl Store {
         self.rules.head()
     }
 
-    pub fn append_rules(&mut self, head: u64, entries: &[NewEntry], now: Nanos) -> Result<(), WorldError> {
+    pub fn append_rules(
+        &mut self,
+        head: u64,
+        entries: &[NewRuleLogEntry],
+        now: Nanos,
+    ) -> Result<(), WorldError> {
         self.rules.append(head, entries, now)
     }
 
-    pub fn rules_entries(&self, after: u64, rows_max: usize) -> Vec<Entry> {
+    pub fn rules_entries(&self, after: u64, rows_max: usize) -> Vec<RuleLogEntry> {
         self.rules.entries(after, rows_max)
     }
 
-    pub fn rules_entry(&self, version: u64) -> Option<Entry> {
+    pub fn rules_entry(&self, version: u64) -> Option<RuleLogEntry> {
         self.rules.entry(version)
     }
 
@@ -159,7 +167,7 @@ impl Store {
         self.rules.history(page)
     }
 
-    pub fn rules_sizes(&self, subject: Subject, rows_max: usize) -> Vec<EntrySize> {
+    pub fn rules_sizes(&self, subject: RuleLogSubject, rows_max: usize) -> Vec<RuleLogEntrySize> {
         self.rules.sizes(subject, rows_max)
     }
 
@@ -167,11 +175,11 @@ impl Store {
         self.rules.prune(remainders);
     }
 
-    pub fn rules_items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {
+    pub fn rules_items(&self, page: RuleItemsPage, rows_max: usize) -> Vec<RuleItem> {
         self.rules.items(page, rows_max)
     }
 
-    pub fn find_rules(&self, items: &[ItemId]) -> Vec<Item> {
+    pub fn find_rules(&self, items: &[RuleItemId]) -> Vec<RuleItem> {
         self.rules.find(items)
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
-use tidegate_testkit::{Fault, FaultProxy, MariaDb, Postgres, until};
+use tidegate_testkit::{FaultProxy, MariaDb, Postgres, ProxyFault, until};
 use tidegate_world::{
-    CellId, Cursor, Joining, OwnerId, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldError, WorldUrl,
+    CellId, Cursor, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    WorldError, WorldUrl,
 };
 use tokio::time::Instant;
 
@@ -54,12 +55,12 @@ fn open(url: &str) -> SqlWorld {
     SqlWorld::new(url, options, &tokio::runtime::Handle::current())
 }
 
-fn joining() -> Joining {
-    Joining {
+fn joining() -> JoinRequest {
+    JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,
@@ -117,10 +118,15 @@ async fn outlives_everything(server: impl Server, proxy: FaultProxy, url: &str) 
         let counts = world.import(Cursor::default()).await.expect("imports").components;
         assert_eq!(counts.iter().map(|component| component.count).collect::<Vec<_>>(), [count], "{what}");
     };
-    for fault in [Fault::Blackhole, Fault::Latency(Duration::from_secs(2)), Fault::Refuse, Fault::Reset] {
+    for fault in [
+        ProxyFault::Blackhole,
+        ProxyFault::Latency(Duration::from_secs(2)),
+        ProxyFault::Refuse,
+        ProxyFault::Reset,
+    ] {
         proxy.set(fault);
         let count = suffer(&format!("{fault:?}")).await;
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
         recover(&format!("after {fault:?}"), count).await;
     }
     server.stop();

@@ -5,7 +5,8 @@ use std::str::FromStr as _;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, JoinRequest, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld,
+    World, WorldUrl,
 };
 
 fn row(key: u128) -> Row {
@@ -35,11 +36,11 @@ where
 {
     let parsed = WorldUrl::parse(url).expect("a url");
     let world = SqlWorld::new(parsed, SqlOptions::default(), &tokio::runtime::Handle::current());
-    let joining = Joining {
+    let joining = JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{Authority, Directory, MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Cursor, Joined, Joining, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldError, WorldUrl,
+    CellId, Cursor, JoinReply, JoinRequest, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld,
+    World, WorldError, WorldUrl,
 };
 
 fn open(url: &str) -> SqlWorld {
@@ -16,11 +17,11 @@ fn open(url: &str) -> SqlWorld {
     SqlWorld::new(url, options, &tokio::runtime::Handle::current())
 }
 
-async fn join(world: &SqlWorld) -> Result<Joined, WorldError> {
-    let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+async fn join(world: &SqlWorld) -> Result<JoinReply, WorldError> {
+    let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
     let region = "eu".to_owned();
     world
-        .join(&Joining { region, origin: 1, fingerprint: 1, policy, applied: 0, known: 0, leaves: false })
+        .join(&JoinRequest { region, origin: 1, fingerprint: 1, policy, applied: 0, known: 0, leaves: false })
         .await
 }
 

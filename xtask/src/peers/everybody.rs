@@ -31,7 +31,7 @@ pub(super) struct Everybody {
 }
 
 /// One subject, by one protocol.
-pub(super) struct Asked<'s> {
+pub(super) struct SubjectEndpoint<'s> {
     /// Of which `protocol` is the end.
     pub(super) name: &'static str,
     pub(super) protocol: &'static str,
@@ -39,7 +39,7 @@ pub(super) struct Asked<'s> {
     words: Vec<String>,
 }
 
-impl<'s> Asked<'s> {
+impl<'s> SubjectEndpoint<'s> {
     pub(super) fn generator(&self, more: &[&str]) -> Generator {
         let more = more.iter().map(|&word| word.to_owned());
         Generator::Bench { arguments: self.words.iter().cloned().chain(more).collect() }
@@ -51,7 +51,7 @@ impl<'s> Asked<'s> {
 }
 
 /// `name` ends with the protocol: `Tidegate, RESP`.
-fn asked<'s>(name: &'static str, server: &'s Server, port: u16, more: &[&str]) -> Asked<'s> {
+fn asked<'s>(name: &'static str, server: &'s Server, port: u16, more: &[&str]) -> SubjectEndpoint<'s> {
     let protocol = name.rsplit(' ').next().unwrap_or_default();
     let scheme = match protocol {
         "RESP" => "redis",
@@ -60,11 +60,11 @@ fn asked<'s>(name: &'static str, server: &'s Server, port: u16, more: &[&str]) -
     };
     let target = format!("{scheme}://127.0.0.1:{port}");
     let words = std::iter::once(target).chain(more.iter().map(|&word| word.to_owned())).collect();
-    Asked { name, protocol, server, words }
+    SubjectEndpoint { name, protocol, server, words }
 }
 
 /// A node by each of its protocols.
-pub(super) fn ours(node: &Tidegate) -> [Asked<'_>; 3] {
+pub(super) fn ours(node: &Tidegate) -> [SubjectEndpoint<'_>; 3] {
     let throttle = format!("CL.THROTTLE {{key}} {LASTING}");
     [
         asked("Tidegate, HTTP", &node.server, node.http, &["--limit", "1000000"]),
@@ -92,7 +92,7 @@ impl Everybody {
     }
 
     /// By protocol, ours first.
-    pub(super) fn asked(&self) -> Vec<Asked<'_>> {
+    pub(super) fn asked(&self) -> Vec<SubjectEndpoint<'_>> {
         let [http, grpc, resp] = ours(&self.node);
         let mut all = vec![http, grpc, resp];
         if let Some((server, http, grpc)) = &self.crab {

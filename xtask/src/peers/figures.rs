@@ -69,14 +69,14 @@ impl Figures {
     }
 
     pub(super) fn table(&self, columns: Columns) -> String {
-        type Told = (&'static str, fn(&Sample) -> f64, usize);
-        let per_second: Told = ("requests/s", |sample| sample.per_second, 0);
-        let cpu: Told = ("server CPU per request, µs", |sample| sample.cpu_micros, 2);
-        let p50: Told = ("p50, µs", |sample| sample.p50_micros, 0);
-        let p99: Told = ("p99, µs", |sample| sample.p99_micros, 0);
-        let p999: Told = ("p99.9, µs", |sample| sample.p999_micros, 0);
-        let unsent: Told = ("not sent, %", |sample| sample.unsent_percent, 2);
-        let busy: Told = ("generator, cores", |sample| sample.generator_cores, 2);
+        type FigureRow = (&'static str, fn(&Sample) -> f64, usize);
+        let per_second: FigureRow = ("requests/s", |sample| sample.per_second, 0);
+        let cpu: FigureRow = ("server CPU per request, µs", |sample| sample.cpu_micros, 2);
+        let p50: FigureRow = ("p50, µs", |sample| sample.p50_micros, 0);
+        let p99: FigureRow = ("p99, µs", |sample| sample.p99_micros, 0);
+        let p999: FigureRow = ("p99.9, µs", |sample| sample.p999_micros, 0);
+        let unsent: FigureRow = ("not sent, %", |sample| sample.unsent_percent, 2);
+        let busy: FigureRow = ("generator, cores", |sample| sample.generator_cores, 2);
         let told = match columns {
             Columns::Saturated => vec![per_second, cpu, busy, p50, p99],
             Columns::Tail => vec![per_second, cpu, busy, p50, p99, p999, unsent],
@@ -88,8 +88,9 @@ impl Figures {
             "---|".repeat(names.len())
         );
         for Figure { load, subject, samples } in &self.0 {
-            let column =
-                |&(_, value, digits): &Told| spread(&samples.iter().map(value).collect::<Vec<_>>(), digits);
+            let column = |&(_, value, digits): &FigureRow| {
+                spread(&samples.iter().map(value).collect::<Vec<_>>(), digits)
+            };
             let columns: Vec<String> = told.iter().map(column).collect();
             let errors: f64 = samples.iter().map(|sample| sample.errors).sum();
             let _ = writeln!(text, "| {load} | {subject} | {} | {errors:.0} |", columns.join(" | "));

@@ -2,7 +2,7 @@
 
 use super::Length;
 use super::cases::{not_measured, picture};
-use super::everybody::{Asked, Everybody, LASTING};
+use super::everybody::{Everybody, LASTING, SubjectEndpoint};
 use super::figures::spread;
 use super::program::Programs;
 use crate::chart::{Bar, Group, svg};
@@ -86,7 +86,7 @@ fn in_process(program: &Path, keys: u32) -> Result<f64, String> {
     number.and_then(|number| number.parse().ok()).ok_or_else(|| format!("printed something else: {printed}"))
 }
 
-fn bytes_per_key(programs: &Programs, asked: &Asked<'_>, keys: u32) -> Result<f64, String> {
+fn bytes_per_key(programs: &Programs, asked: &SubjectEndpoint<'_>, keys: u32) -> Result<f64, String> {
     let at_once: &[&str] = match asked.protocol {
         "RESP" => &["-p", "64"],
         "gRPC" => &["-c", "4", "-p", "32"],

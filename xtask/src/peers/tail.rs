@@ -3,7 +3,7 @@
 
 use super::Length;
 use super::cases::{Case, commands, not_measured, picture};
-use super::everybody::{Asked, Everybody};
+use super::everybody::{Everybody, SubjectEndpoint};
 use super::figures::{Columns, Figures, Of};
 use super::program::Programs;
 use crate::curves::{Axis, Curve, Panel, Scale, svg};
@@ -48,8 +48,8 @@ pub(super) fn tail(programs: &Programs, length: Length) -> Result<String, String
 }
 
 /// One for each protocol.
-fn panels(asked: &[Asked<'_>], figures: &Figures) -> Vec<Panel> {
-    let curve = |asked: &Asked<'_>| Curve {
+fn panels(asked: &[SubjectEndpoint<'_>], figures: &Figures) -> Vec<Panel> {
+    let curve = |asked: &SubjectEndpoint<'_>| Curve {
         label: asked.name.rsplit_once(", ").map_or(asked.name, |(name, _)| name).to_owned(),
         points: PARTS
             .iter()

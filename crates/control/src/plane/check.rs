@@ -2,14 +2,14 @@
 
 use super::PlaneError;
 use super::items::document_of;
-use super::standing::Standing;
+use super::rule_state::RuleState;
 use serde_json::Value;
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{Change, Override, OverrideName, Policy, Pushed, Rule, RuleChange, Source};
+use tidegate_rules::{Override, OverrideEffect, OverrideName, Policy, PushedRules, Rule, RuleChange, Source};
 
 /// Whether these changes fit the rules that they make.
-pub(super) fn fits(wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneError> {
+pub(super) fn fits(wanted: &[RuleChange], after: &RuleState) -> Result<(), PlaneError> {
     for change in wanted {
         if let RuleChange::Override { name, value: Some(value) } = change {
             check_override(after, name, value)?;
@@ -24,7 +24,7 @@ pub(super) fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
         let RuleChange::Document { name, text: Some(text) } = change else { continue };
         let source =
             Source { name: format!("{}/{}", name.tenant, name.namespace), text: text.as_bytes().to_vec() };
-        let read = Pushed::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed);
+        let read = PushedRules::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed);
         let read = read.map_err(PlaneError::Invalid)?;
         let is_alone = read.documents.len() == 1 && read.documents.contains_key(name);
         if !is_alone || !read.overrides.is_empty() || read.fleet_mode.is_some() {
@@ -37,7 +37,7 @@ pub(super) fn check_documents(wanted: &[RuleChange]) -> Result<(), PlaneError> {
 }
 
 /// Whether an override that was given by its name fits its rule.
-fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Result<(), PlaneError> {
+fn check_override(after: &RuleState, name: &OverrideName, value: &Override) -> Result<(), PlaneError> {
     let OverrideName { tenant, namespace, rule, parts } = name;
     let found = after.set.namespace(tenant, namespace);
     let found = found.and_then(|found| found.rules.iter().find(|other| other.name == *rule));
@@ -61,7 +61,7 @@ fn check_override(after: &Standing, name: &OverrideName, value: &Override) -> Re
 }
 
 /// An address of a grouped part is given as its group: any other text would never apply.
-fn check_groups(after: &Standing, name: &OverrideName, rule: &Rule) -> Result<(), PlaneError> {
+fn check_groups(after: &RuleState, name: &OverrideName, rule: &Rule) -> Result<(), PlaneError> {
     let mut entry = serde_json::Map::new();
     entry.insert("rule".to_owned(), (*name.rule).into());
     for (part, text) in rule.key.iter().zip(&name.parts) {
@@ -85,9 +85,9 @@ fn check_groups(after: &Standing, name: &OverrideName, rule: &Rule) -> Result<()
 fn fits_rule(rule: &Rule, value: &Override) -> Result<(), PlaneError> {
     let is_rate = matches!(rule.policy, Policy::Gcra { .. });
     let fits = match value.change {
-        Change::Keep | Change::Unlimited => true,
-        Change::Limit(limit) => !is_rate || limit.get() == 0,
-        Change::Rate { .. } => is_rate,
+        OverrideEffect::Keep | OverrideEffect::Unlimited => true,
+        OverrideEffect::Limit(limit) => !is_rate || limit.get() == 0,
+        OverrideEffect::Rate { .. } => is_rate,
     };
     if fits {
         return Ok(());

@@ -3,14 +3,17 @@
 //! Nothing here writes. What a push would leave behind must be valid as a whole: all rules parse together, and every
 //! override that it sets names a rule and fits it.
 
-use super::items::{self, Changed};
-use super::meaning::{Line, Orphans, Told, orphaning};
-use super::standing::Standing;
-use super::{Ask, CHANGES_MAX, Keep, PlaneError, Push, Replace, Who, check, prune, rollback, share, worker};
+use super::items::{self, RecordedChange};
+use super::meaning::{Line, Orphans, PushSummary, orphaning};
+use super::rule_state::RuleState;
+use super::{
+    CHANGES_MAX, OverrideRetention, OverrideTarget, PlaneError, Push, PushChange, Replace, check, prune,
+    push_writer, rollback, share,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use tidegate_rules::{DocumentName, Mode, Override, OverrideName, Pushed, RuleChange, Source};
-use tidegate_world::{ENTRY_BYTES_MAX, ItemId, ItemsPage, RuleLog};
+use tidegate_rules::{DocumentName, Mode, Override, OverrideName, PushedRules, RuleChange, Source};
+use tidegate_world::{ENTRY_BYTES_MAX, RuleItemId, RuleItemsPage, RuleLog};
 
 /// The overrides of one namespace that are compared with a file's.
 const COMPARED_MAX: usize = 500_000;
@@ -19,44 +22,44 @@ const COUNTED_PAGES_MAX: usize = 20;
 
 /// What pushes that are being written change, before the store has it.
 #[derive(Debug, Default)]
-pub(super) struct Overlay(HashMap<ItemId, RuleChange>);
+pub(super) struct Overlay(HashMap<RuleItemId, RuleChange>);
 
 impl Overlay {
-    pub(super) fn take(&mut self, changes: &[Changed]) {
+    pub(super) fn take(&mut self, changes: &[RecordedChange]) {
         self.0.extend(changes.iter().map(|change| (items::item_of(&change.after), change.after.clone())));
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) changes: Vec<Changed>,
+    pub(super) changes: Vec<RecordedChange>,
     /// The rules once they are made.
-    pub(super) after: Standing,
+    pub(super) after: RuleState,
 }
 
 /// What a push is checked against.
-struct Before<'a> {
+struct PushBase<'a> {
     log: &'a dyn RuleLog,
-    standing: &'a Standing,
+    rules: &'a RuleState,
     overlay: &'a Overlay,
 }
 
 impl Draft {
     pub(super) async fn of(
         log: &dyn RuleLog,
-        standing: &Standing,
+        rules: &RuleState,
         overlay: &Overlay,
         push: &Push,
     ) -> Result<Self, PlaneError> {
         if let Some(expected) = push.if_version
-            && expected != standing.version
+            && expected != rules.version
         {
-            let conflict = worker::conflict(log, standing, expected, push.tenant.as_deref()).await?;
+            let conflict = push_writer::conflict(log, rules, expected, push.tenant.as_deref()).await?;
             return Err(PlaneError::Conflict(Box::new(conflict)));
         }
-        let before = Before { log, standing, overlay };
+        let before = PushBase { log, rules, overlay };
         let mut wanted = before.wanted(push).await?;
-        if let (Some(tenant), Ask::RollBack { to }) = (&push.tenant, &push.ask) {
+        if let (Some(tenant), PushChange::RollBack { to }) = (&push.tenant, &push.change) {
             prune::check_undoable(log, tenant, *to).await?;
             wanted.retain(|change| items::owner(change).is_some_and(|owner| owner.tenant == *tenant));
         }
@@ -74,13 +77,13 @@ impl Draft {
     }
 
     /// What it means.
-    pub(super) async fn lines(&self, log: &dyn RuleLog, before: &Standing) -> Result<Vec<Line>, PlaneError> {
+    pub(super) async fn lines(&self, log: &dyn RuleLog, before: &RuleState) -> Result<Vec<Line>, PlaneError> {
         let mut orphans = BTreeMap::new();
         for (document, rule) in orphaning(before, &self.after) {
             let count = self.count_orphans(log, &document, &rule).await?;
             orphans.insert((document, rule), count);
         }
-        Ok(Told { before, after: &self.after, changes: &self.changes, orphans: &orphans }.lines())
+        Ok(PushSummary { before, after: &self.after, changes: &self.changes, orphans: &orphans }.lines())
     }
 
     async fn count_orphans(
@@ -89,13 +92,13 @@ impl Draft {
         document: &DocumentName,
         rule: &str,
     ) -> Result<Orphans, PlaneError> {
-        let goes = |change: &Changed| match &change.after {
+        let goes = |change: &RecordedChange| match &change.after {
             RuleChange::Override { name, value: None } => Some(name.clone()),
             _ => None,
         };
         let gone: BTreeSet<OverrideName> = self.changes.iter().filter_map(goes).collect();
         let mut count = 0;
-        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        let mut page = RuleItemsPage { place: Some(items::overrides_of(document)), after: None };
         for _ in 0..COUNTED_PAGES_MAX {
             let found = log.items(page).await?;
             let Some(last) = found.last() else { return Ok(Orphans { count, are_all: true }) };
@@ -111,11 +114,11 @@ impl Draft {
 }
 
 /// What changes mean that were made already, from what they left.
-pub(super) fn lines_between(after: &Standing, changes: &[Changed]) -> Vec<Line> {
+pub(super) fn lines_between(after: &RuleState, changes: &[RecordedChange]) -> Vec<Line> {
     // What was valid once is so still, unless an older Tidegate let it pass.
     let before = after.with(changes.iter().map(|change| &change.before));
     let before = before.unwrap_or_else(|_| after.clone());
-    Told { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
+    PushSummary { before: &before, after, changes, orphans: &BTreeMap::new() }.lines()
 }
 
 fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneError> {
@@ -130,9 +133,10 @@ fn permitted(wanted: &[RuleChange], tenant: Option<&str>) -> Result<(), PlaneErr
     Ok(())
 }
 
-fn bounded(changes: &[Changed]) -> Result<(), PlaneError> {
-    let bytes =
-        |side: fn(&Changed) -> &RuleChange| changes.iter().map(|change| size(side(change))).sum::<usize>();
+fn bounded(changes: &[RecordedChange]) -> Result<(), PlaneError> {
+    let bytes = |side: fn(&RecordedChange) -> &RuleChange| {
+        changes.iter().map(|change| size(side(change))).sum::<usize>()
+    };
     if bytes(|change| &change.after).max(bytes(|change| &change.before)) > ENTRY_BYTES_MAX {
         let message = format!("one push has at most {} MiB", ENTRY_BYTES_MAX >> 20);
         return Err(PlaneError::refused(message, "push namespaces one by one, and import overrides"));
@@ -155,39 +159,39 @@ fn size(change: &RuleChange) -> usize {
     }
 }
 
-impl Before<'_> {
+impl PushBase<'_> {
     async fn wanted(&self, push: &Push) -> Result<Vec<RuleChange>, PlaneError> {
-        match &push.ask {
-            Ask::Files { pushed, replace, overrides } => {
+        match &push.change {
+            PushChange::Files { pushed, replace, overrides } => {
                 self.files(pushed, *replace, *overrides, push.tenant.as_deref()).await
             }
-            Ask::SetOverride { document, entry } => {
-                let read = self.standing.set.read_override(document, entry);
+            PushChange::SetOverride { document, entry } => {
+                let read = self.rules.set.read_override(document, entry);
                 let (name, value) =
                     read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)?;
                 Ok(vec![RuleChange::Override { name, value: Some(value) }])
             }
-            Ask::RemoveOverride { document, who } => {
-                let name = match who {
-                    Who::Entry(entry) => self.name(document, entry)?,
-                    Who::Name(name) => name.clone(),
+            PushChange::RemoveOverride { document, target } => {
+                let name = match target {
+                    OverrideTarget::Entry(entry) => self.name(document, entry)?,
+                    OverrideTarget::Name(name) => name.clone(),
                 };
                 Ok(vec![RuleChange::Override { name, value: None }])
             }
-            Ask::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
-            Ask::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
-            Ask::RollBack { to } => {
-                if *to > self.standing.version {
+            PushChange::FleetMode(mode) => Ok(vec![RuleChange::FleetMode(*mode)]),
+            PushChange::Reset { document, entry } => self.reset(self.name(document, entry)?).await,
+            PushChange::RollBack { to } => {
+                if *to > self.rules.version {
                     return Err(PlaneError::Unknown(format!("version {to}")));
                 }
-                rollback::undoing(self.log, *to, self.standing.version).await
+                rollback::undoing(self.log, *to, self.rules.version).await
             }
-            Ask::Changes(changes) => Ok(changes.clone()),
+            PushChange::Changes(changes) => Ok(changes.clone()),
         }
     }
 
     fn name(&self, document: &DocumentName, entry: &Source) -> Result<OverrideName, PlaneError> {
-        let read = self.standing.set.read_override_name(document, entry);
+        let read = self.rules.set.read_override_name(document, entry);
         read.ok_or_else(|| no_namespace(document))?.map_err(PlaneError::Invalid)
     }
 
@@ -206,9 +210,9 @@ impl Before<'_> {
 
     async fn files(
         &self,
-        pushed: &Pushed,
+        pushed: &PushedRules,
         replace: Replace,
-        keep: Keep,
+        retention: OverrideRetention,
         tenant: Option<&str>,
     ) -> Result<Vec<RuleChange>, PlaneError> {
         let document =
@@ -218,7 +222,7 @@ impl Before<'_> {
         let mut replaced: Vec<DocumentName> = pushed.documents.keys().cloned().collect();
         if replace == Replace::All {
             let is_own = |name: &&DocumentName| tenant.is_none_or(|tenant| *name.tenant == *tenant);
-            for name in self.standing.documents.keys().filter(is_own) {
+            for name in self.rules.documents.keys().filter(is_own) {
                 if !pushed.documents.contains_key(name) {
                     wanted.push(document(name, None));
                     replaced.push(name.clone());
@@ -234,7 +238,7 @@ impl Before<'_> {
         }
         let new: BTreeMap<&OverrideName, &Override> =
             pushed.overrides.iter().map(|(name, value)| (name, value)).collect();
-        if keep == Keep::Pruned {
+        if retention == OverrideRetention::Pruned {
             for document in &replaced {
                 for name in self.override_names(document).await? {
                     if !new.contains_key(&name) {
@@ -253,7 +257,7 @@ impl Before<'_> {
     async fn override_names(&self, document: &DocumentName) -> Result<Vec<OverrideName>, PlaneError> {
         let place = items::overrides_of(document);
         let mut names = BTreeSet::new();
-        let mut page = ItemsPage { place: Some(place), after: None };
+        let mut page = RuleItemsPage { place: Some(place), after: None };
         loop {
             let found = self.log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -282,21 +286,21 @@ impl Before<'_> {
     }
 
     /// The rules with all of that, if they are valid.
-    fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<Standing, PlaneError> {
+    fn after(&self, wanted: &[RuleChange], tenant: Option<&str>) -> Result<RuleState, PlaneError> {
         check::check_documents(wanted)?;
-        let after = self.standing.with(wanted).map_err(|errors| match tenant {
+        let after = self.rules.with(wanted).map_err(|errors| match tenant {
             None => PlaneError::Invalid(errors),
             Some(tenant) => share::own_errors(&errors, tenant),
         })?;
         if let Some(tenant) = tenant {
-            share::check(self.standing, &after, tenant)?;
+            share::check(self.rules, &after, tenant)?;
         }
         check::fits(wanted, &after)?;
         Ok(after)
     }
 
     /// Whether requests still cost little among the patterns that overrides have.
-    async fn check_patterns(&self, wanted: &[RuleChange], after: &Standing) -> Result<(), PlaneError> {
+    async fn check_patterns(&self, wanted: &[RuleChange], after: &RuleState) -> Result<(), PlaneError> {
         let mut added: BTreeMap<DocumentName, BTreeSet<&OverrideName>> = BTreeMap::new();
         for change in wanted {
             if let RuleChange::Override { name, value: Some(_) } = change
@@ -318,7 +322,7 @@ impl Before<'_> {
     /// The patterns among a namespace's overrides; of more than are compared, those among the first.
     async fn pattern_names(&self, document: &DocumentName) -> Result<BTreeSet<OverrideName>, PlaneError> {
         let (mut names, mut seen) = (BTreeSet::new(), 0);
-        let mut page = ItemsPage { place: Some(items::overrides_of(document)), after: None };
+        let mut page = RuleItemsPage { place: Some(items::overrides_of(document)), after: None };
         while seen < COMPARED_MAX {
             let found = self.log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -345,7 +349,7 @@ impl Before<'_> {
     }
 
     /// What they replace; what changes nothing falls out.
-    async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<Changed>, PlaneError> {
+    async fn compared(&self, wanted: Vec<RuleChange>) -> Result<Vec<RecordedChange>, PlaneError> {
         let known = self.values(&wanted).await?;
         let mut seen = BTreeSet::new();
         let mut changes = Vec::with_capacity(wanted.len());
@@ -357,14 +361,14 @@ impl Before<'_> {
             }
             let before = match &after {
                 RuleChange::Document { name, .. } => {
-                    let text = self.standing.documents.get(name).cloned();
+                    let text = self.rules.documents.get(name).cloned();
                     RuleChange::Document { name: name.clone(), text }
                 }
-                RuleChange::FleetMode(_) => RuleChange::FleetMode(self.standing.fleet_mode),
+                RuleChange::FleetMode(_) => RuleChange::FleetMode(self.rules.fleet_mode),
                 other => known.get(&id).cloned().unwrap_or_else(|| items::absent(other)),
             };
             if before != after {
-                changes.push(Changed { after, before });
+                changes.push(RecordedChange { after, before });
             }
         }
         changes.reverse();
@@ -372,7 +376,7 @@ impl Before<'_> {
     }
 
     /// The overrides and resets among these as they are now.
-    async fn values(&self, wanted: &[RuleChange]) -> Result<HashMap<ItemId, RuleChange>, PlaneError> {
+    async fn values(&self, wanted: &[RuleChange]) -> Result<HashMap<RuleItemId, RuleChange>, PlaneError> {
         let is_kept_there =
             |change: &&RuleChange| matches!(change, RuleChange::Override { .. } | RuleChange::Reset { .. });
         let mut known = HashMap::new();

@@ -7,11 +7,11 @@ use super::PlaneError;
 use aws_lc_rs::digest::{Context, SHA256};
 use std::collections::BTreeSet;
 use tidegate_rules::{Delta, DocumentName, OverrideName, RuleChange};
-use tidegate_world::{Item, ItemId, Subject};
+use tidegate_world::{RuleItem, RuleItemId, RuleLogSubject};
 
 /// One change, and what it replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Changed {
+pub struct RecordedChange {
     pub after: RuleChange,
     pub before: RuleChange,
 }
@@ -27,49 +27,49 @@ fn hash(parts: &[&str]) -> [u8; 32] {
     hash
 }
 
-fn subject(parts: &[&str]) -> Subject {
+fn subject(parts: &[&str]) -> RuleLogSubject {
     let mut short = [0; 16];
     short.copy_from_slice(&hash(parts)[..16]);
-    Subject(short)
+    RuleLogSubject(short)
 }
 
 /// Under which all documents lie, so that they are found without the overrides between.
-pub(super) fn documents() -> Subject {
+pub(super) fn documents() -> RuleLogSubject {
     subject(&["documents"])
 }
 
 /// Under which the overrides of a namespace lie.
-pub(super) fn overrides_of(document: &DocumentName) -> Subject {
+pub(super) fn overrides_of(document: &DocumentName) -> RuleLogSubject {
     subject(&["overrides", &document.tenant, &document.namespace])
 }
 
-pub(super) fn document_item(name: &DocumentName) -> ItemId {
-    ItemId { place: documents(), item: hash(&["document", &name.tenant, &name.namespace]) }
+pub(super) fn document_item(name: &DocumentName) -> RuleItemId {
+    RuleItemId { place: documents(), item: hash(&["document", &name.tenant, &name.namespace]) }
 }
 
-pub(super) fn fleet_item() -> ItemId {
-    ItemId { place: subject(&["fleet"]), item: hash(&["fleet mode"]) }
+pub(super) fn fleet_item() -> RuleItemId {
+    RuleItemId { place: subject(&["fleet"]), item: hash(&["fleet mode"]) }
 }
 
-pub(super) fn override_item(name: &OverrideName) -> ItemId {
+pub(super) fn override_item(name: &OverrideName) -> RuleItemId {
     named("override", overrides_of(&document_of(name)), name)
 }
 
-pub(super) fn reset_item(name: &OverrideName) -> ItemId {
+pub(super) fn reset_item(name: &OverrideName) -> RuleItemId {
     named("reset", subject(&["resets", &name.tenant, &name.namespace]), name)
 }
 
-fn named(kind: &str, place: Subject, name: &OverrideName) -> ItemId {
+fn named(kind: &str, place: RuleLogSubject, name: &OverrideName) -> RuleItemId {
     let mut parts = vec![kind, &name.tenant, &name.namespace, &name.rule];
     parts.extend(name.parts.iter().map(|part| &**part));
-    ItemId { place, item: hash(&parts) }
+    RuleItemId { place, item: hash(&parts) }
 }
 
 pub(super) fn document_of(name: &OverrideName) -> DocumentName {
     DocumentName { tenant: name.tenant.clone(), namespace: name.namespace.clone() }
 }
 
-pub(super) fn item_of(change: &RuleChange) -> ItemId {
+pub(super) fn item_of(change: &RuleChange) -> RuleItemId {
     match change {
         RuleChange::Document { name, .. } => document_item(name),
         RuleChange::Override { name, .. } => override_item(name),
@@ -88,7 +88,7 @@ pub fn owner(change: &RuleChange) -> Option<DocumentName> {
 }
 
 /// By what history finds an entry: its tenants, its namespaces, and whether it resets anything.
-pub(super) fn subjects(changes: &[Changed]) -> Vec<Subject> {
+pub(super) fn subjects(changes: &[RecordedChange]) -> Vec<RuleLogSubject> {
     let owners: BTreeSet<DocumentName> = changes.iter().filter_map(|change| owner(&change.after)).collect();
     let both = owners.iter().flat_map(|owner| [tenant_subject(&owner.tenant), namespace_subject(owner)]);
     let has_reset = changes.iter().any(|change| matches!(change.after, RuleChange::Reset { .. }));
@@ -96,15 +96,15 @@ pub(super) fn subjects(changes: &[Changed]) -> Vec<Subject> {
 }
 
 /// Under which history has the versions that had somebody start afresh.
-pub(super) fn resets() -> Subject {
+pub(super) fn resets() -> RuleLogSubject {
     subject(&["resets"])
 }
 
-pub(super) fn tenant_subject(tenant: &str) -> Subject {
+pub(super) fn tenant_subject(tenant: &str) -> RuleLogSubject {
     subject(&["tenant", tenant])
 }
 
-pub(super) fn namespace_subject(document: &DocumentName) -> Subject {
+pub(super) fn namespace_subject(document: &DocumentName) -> RuleLogSubject {
     subject(&["namespace", &document.tenant, &document.namespace])
 }
 
@@ -122,7 +122,7 @@ pub(super) fn encode(version: u64, changes: Vec<RuleChange>) -> Result<Vec<u8>, 
 }
 
 /// The change that an item is.
-pub(crate) fn change_of(item: &Item) -> Result<RuleChange, PlaneError> {
+pub(crate) fn change_of(item: &RuleItem) -> Result<RuleChange, PlaneError> {
     let mut changes = decode(&item.value)?.changes;
     match (changes.pop(), changes.is_empty()) {
         (Some(change), true) if item_of(&change) == item.id => Ok(change),

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tidegate_core::{Burst, Limit, Nanos, Rate};
-use tidegate_rules::{Change, DocumentName, Mode, Override, OverrideName, RuleChange};
+use tidegate_rules::{DocumentName, Mode, Override, OverrideEffect, OverrideName, RuleChange};
 
 /// What a line of an export is at most, in bytes.
 pub const LINE_BYTES_MAX: usize = 6 << 20;
@@ -132,10 +132,10 @@ impl OverrideJson {
         };
         let Some(value) = value else { return json };
         match value.change {
-            Change::Keep => {}
-            Change::Unlimited => json.unlimited = true,
-            Change::Limit(limit) => json.limit = Some(limit.get()),
-            Change::Rate { rate, burst } => {
+            OverrideEffect::Keep => {}
+            OverrideEffect::Unlimited => json.unlimited = true,
+            OverrideEffect::Limit(limit) => json.limit = Some(limit.get()),
+            OverrideEffect::Rate { rate, burst } => {
                 json.rate = Some(RateJson {
                     count: rate.interval_denominator(),
                     per_ns: rate.interval_numerator_ns(),
@@ -161,18 +161,20 @@ impl OverrideJson {
             refused("override", error.to_string(), "give numbers from 0 to 2^53")
         };
         let change = match (self.limit, self.rate, self.unlimited) {
-            (Some(limit), ..) => Change::Limit(Limit::new(limit).map_err(|error| out_of_range(&error))?),
-            (None, Some(RateJson { count, per_ns, burst }), _) => Change::Rate {
+            (Some(limit), ..) => {
+                OverrideEffect::Limit(Limit::new(limit).map_err(|error| out_of_range(&error))?)
+            }
+            (None, Some(RateJson { count, per_ns, burst }), _) => OverrideEffect::Rate {
                 // As it was written by an export; else as a person would.
                 rate: Rate::from_interval(per_ns, count)
                     .or_else(|_| Rate::new(count, Nanos::new(per_ns)))
                     .map_err(|error| out_of_range(&error))?,
                 burst: Burst::new(burst).map_err(|error| out_of_range(&error))?,
             },
-            (None, None, true) => Change::Unlimited,
-            (None, None, false) => Change::Keep,
+            (None, None, true) => OverrideEffect::Unlimited,
+            (None, None, false) => OverrideEffect::Keep,
         };
-        if change == Change::Keep && !self.hot {
+        if change == OverrideEffect::Keep && !self.hot {
             let fix = "give `limit`, `rate`, `unlimited`, `hot` or `removed`";
             return Err(refused("override", "the override changes nothing", fix));
         }

@@ -2,18 +2,18 @@
 //!
 //! For people only: nothing parses this text. The sign before a line tells programs what to colour.
 
-use super::items::{Changed, owner};
-use super::standing::Standing;
+use super::items::{RecordedChange, owner};
+use super::rule_state::RuleState;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::{
-    Change, DocumentName, NamespaceDescription, Override, OverrideName, Rule, RuleChange, RuleDescription,
-    rate_words,
+    DocumentName, NamespaceDescription, Override, OverrideEffect, OverrideName, Rule, RuleChange,
+    RuleDescription, rate_words,
 };
 
 /// The overrides that are named one by one; of the rest, how many.
-const NAMED_MAX: usize = 50;
+const LISTED_OVERRIDES_MAX: usize = 50;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sign {
@@ -60,7 +60,7 @@ impl Orphans {
 }
 
 /// The rules whose overrides apply to nobody any more: gone, or with another key.
-pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentName, String)> {
+pub(super) fn orphaning(before: &RuleState, after: &RuleState) -> Vec<(DocumentName, String)> {
     let mut found = Vec::new();
     if Arc::ptr_eq(&before.set, &after.set) {
         return found;
@@ -85,29 +85,29 @@ pub(super) fn orphaning(before: &Standing, after: &Standing) -> Vec<(DocumentNam
     found
 }
 
-/// What is told of a push.
-pub(super) struct Told<'a> {
-    pub(super) before: &'a Standing,
-    pub(super) after: &'a Standing,
-    pub(super) changes: &'a [Changed],
+/// Everything from which the summary of a push is written.
+pub(super) struct PushSummary<'a> {
+    pub(super) before: &'a RuleState,
+    pub(super) after: &'a RuleState,
+    pub(super) changes: &'a [RecordedChange],
     /// By [`orphaning`].
     pub(super) orphans: &'a BTreeMap<(DocumentName, String), Orphans>,
 }
 
-impl Told<'_> {
+impl PushSummary<'_> {
     pub(super) fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         if self.before.fleet_mode != self.after.fleet_mode {
             let text = format!("fleet mode: {} → {}", self.before.fleet_mode, self.after.fleet_mode);
             lines.push(Line { sign: Sign::Altered, text });
         }
-        let mut by_document: BTreeMap<DocumentName, Vec<&Changed>> = BTreeMap::new();
+        let mut by_document: BTreeMap<DocumentName, Vec<&RecordedChange>> = BTreeMap::new();
         for change in self.changes {
             if let Some(document) = owner(&change.after) {
                 by_document.entry(document).or_default().push(change);
             }
         }
-        let described = Described::of(self);
+        let described = NamespaceDescriptions::of(self);
         for (document, changes) in by_document {
             let text = format!("namespace {}, tenant {}", document.namespace, document.tenant);
             lines.push(Line { sign: Sign::About, text });
@@ -121,7 +121,13 @@ impl Told<'_> {
     }
 
     /// What a document's new text means; `is_alone` when nothing else of the namespace changes.
-    fn rules(&self, described: &Described, document: &DocumentName, is_alone: bool, lines: &mut Vec<Line>) {
+    fn rules(
+        &self,
+        described: &NamespaceDescriptions,
+        document: &DocumentName,
+        is_alone: bool,
+        lines: &mut Vec<Line>,
+    ) {
         let name = (document.tenant.to_string(), document.namespace.to_string());
         let (old, new) = (described.before.get(&name), described.after.get(&name));
         if let (Some(old), Some(new)) = (old, new)
@@ -206,25 +212,26 @@ impl Told<'_> {
         found.map_or(String::new(), |orphans| orphans.words())
     }
 
-    fn overrides(&self, changes: &[&Changed], lines: &mut Vec<Line>) {
-        let is_told = |change: &&&Changed| {
+    fn overrides(&self, changes: &[&RecordedChange], lines: &mut Vec<Line>) {
+        let is_listed = |change: &&&RecordedChange| {
             matches!(change.after, RuleChange::Override { .. } | RuleChange::Reset { .. })
         };
-        let told: Vec<&&Changed> = changes.iter().filter(is_told).collect();
+        let listed: Vec<&&RecordedChange> = changes.iter().filter(is_listed).collect();
         let is_removed =
-            |change: &&&&Changed| matches!(change.after, RuleChange::Override { value: None, .. });
-        let removed = told.iter().filter(is_removed).count();
+            |change: &&&&RecordedChange| matches!(change.after, RuleChange::Override { value: None, .. });
+        let removed = listed.iter().filter(is_removed).count();
         if removed > 0 {
             let (overrides, are) = if removed == 1 { ("override", "is") } else { ("overrides", "are") };
             lines.push(Line { sign: Sign::Removed, text: format!("{removed} {overrides} {are} removed:") });
         }
-        lines.extend(told.iter().take(NAMED_MAX).filter_map(|change| self.override_line(change)));
-        if let Some(others) = told.len().checked_sub(NAMED_MAX).filter(|others| *others > 0) {
+        lines
+            .extend(listed.iter().take(LISTED_OVERRIDES_MAX).filter_map(|change| self.override_line(change)));
+        if let Some(others) = listed.len().checked_sub(LISTED_OVERRIDES_MAX).filter(|others| *others > 0) {
             lines.push(Line { sign: Sign::Altered, text: format!("and {others} more overrides") });
         }
     }
 
-    fn override_line(&self, Changed { after, before }: &Changed) -> Option<Line> {
+    fn override_line(&self, RecordedChange { after, before }: &RecordedChange) -> Option<Line> {
         let value = |change: &RuleChange| match change {
             RuleChange::Override { value, .. } => *value,
             _ => None,
@@ -272,26 +279,26 @@ impl Told<'_> {
     }
 }
 
-fn find<'s>(standing: &'s Standing, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
-    let namespace = standing.set.namespace(&document.tenant, &document.namespace)?;
+fn find<'s>(rules: &'s RuleState, document: &DocumentName, rule: &str) -> Option<&'s Rule> {
+    let namespace = rules.set.namespace(&document.tenant, &document.namespace)?;
     namespace.rules.iter().find(|other| &*other.name == rule)
 }
 
 /// All namespaces in plain words, by tenant and name.
-struct Described {
+struct NamespaceDescriptions {
     before: BTreeMap<(String, String), NamespaceDescription>,
     after: BTreeMap<(String, String), NamespaceDescription>,
 }
 
-impl Described {
+impl NamespaceDescriptions {
     /// Of nothing, where no document changes.
-    fn of(told: &Told<'_>) -> Self {
-        let is_same = Arc::ptr_eq(&told.before.set, &told.after.set);
-        let all = |standing: &Standing| {
+    fn of(push: &PushSummary<'_>) -> Self {
+        let is_same = Arc::ptr_eq(&push.before.set, &push.after.set);
+        let all = |standing: &RuleState| {
             let all = if is_same { Vec::new() } else { standing.set.describe(Nanos::ZERO).namespaces };
             all.into_iter().map(|one| ((one.tenant.clone(), one.namespace.clone()), one)).collect()
         };
-        Described { before: all(told.before), after: all(told.after) }
+        NamespaceDescriptions { before: all(push.before), after: all(push.after) }
     }
 }
 
@@ -310,11 +317,11 @@ fn new_words(old: &RuleDescription, new: &RuleDescription) -> String {
 /// `limit 5`, `unlimited until 2026-12-01T00:00:00Z`, `100 per second, burst 200, hot`.
 pub fn override_words(value: &Override) -> String {
     let mut words = match value.change {
-        Change::Keep => String::new(),
-        Change::Unlimited => "unlimited".to_owned(),
-        Change::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
-        Change::Limit(limit) => format!("limit {}", limit.get()),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep => String::new(),
+        OverrideEffect::Unlimited => "unlimited".to_owned(),
+        OverrideEffect::Limit(limit) if limit.get() == 0 => "blocked".to_owned(),
+        OverrideEffect::Limit(limit) => format!("limit {}", limit.get()),
+        OverrideEffect::Rate { rate, burst } => {
             format!("{}, burst {}", rate_words(rate), burst.get())
         }
     };

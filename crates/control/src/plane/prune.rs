@@ -5,13 +5,13 @@
 //! restores go on as before. Who made a version, when and why stays for all of them.
 //!
 //! A pruned version can't be undone, and can't be applied by somebody who is further behind than it: see
-//! [`Entry::is_pruned`]. What operators push isn't pruned.
+//! [`RuleVersion::is_pruned`]. What operators push isn't pruned.
 
-use super::{Entry, PlaneError, items};
+use super::{PlaneError, RuleVersion, items};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_rules::RuleChange;
-use tidegate_world::{EntrySize, ItemId, Remainder, RuleLog};
+use tidegate_world::{Remainder, RuleItemId, RuleLog, RuleLogEntrySize};
 
 /// How much of the history a tenant has in full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,7 +76,7 @@ pub(super) async fn prune(
             continue;
         }
         let Some(entry) = log.entry(size.version).await? else { continue };
-        remainders.extend(remainder(log, tenant, size, Entry::read(entry)?).await?);
+        remainders.extend(remainder(log, tenant, size, RuleVersion::read(entry)?).await?);
     }
     log.prune(&remainders).await?;
     Ok(remainders.len())
@@ -98,14 +98,14 @@ pub(super) async fn check_undoable(log: &dyn RuleLog, tenant: &str, to: u64) -> 
 }
 
 /// Returns the sizes of a tenant's versions, the latest first.
-async fn sizes(log: &dyn RuleLog, tenant: &str) -> Result<Vec<EntrySize>, PlaneError> {
+async fn sizes(log: &dyn RuleLog, tenant: &str) -> Result<Vec<RuleLogEntrySize>, PlaneError> {
     Ok(log.sizes(items::tenant_subject(tenant), SCANNED_MAX).await?)
 }
 
 /// Returns the versions that are beyond the retention.
-fn beyond(sizes: &[EntrySize], retention: Retention) -> &[EntrySize] {
+fn beyond(sizes: &[RuleLogEntrySize], retention: Retention) -> &[RuleLogEntrySize] {
     let mut bytes = 0_u64;
-    let is_retained = |(index, size): &(usize, &EntrySize)| {
+    let is_retained = |(index, size): &(usize, &RuleLogEntrySize)| {
         bytes = bytes.saturating_add(size.changed + size.replaced);
         *index == 0 || (*index < retention.versions && bytes <= retention.bytes)
     };
@@ -114,7 +114,7 @@ fn beyond(sizes: &[EntrySize], retention: Retention) -> &[EntrySize] {
 }
 
 /// Every version replaces something, if only that there was nothing; a pruned one doesn't say so any more.
-fn is_pruned(size: &EntrySize) -> Result<bool, PlaneError> {
+fn is_pruned(size: &RuleLogEntrySize) -> Result<bool, PlaneError> {
     let nothing = items::encode(size.version, Vec::new())?;
     Ok(size.replaced <= u64::try_from(nothing.len()).unwrap_or(u64::MAX))
 }
@@ -124,8 +124,8 @@ fn is_pruned(size: &EntrySize) -> Result<bool, PlaneError> {
 async fn remainder(
     log: &dyn RuleLog,
     tenant: &str,
-    size: &EntrySize,
-    entry: Entry,
+    size: &RuleLogEntrySize,
+    entry: RuleVersion,
 ) -> Result<Option<Remainder>, PlaneError> {
     let version = entry.summary.version;
     let mut changes = entry.changed.changes;
@@ -133,9 +133,9 @@ async fn remainder(
     if !changes.iter().all(is_own) {
         return Ok(None);
     }
-    let ids: Vec<ItemId> = changes.iter().map(items::item_of).collect();
+    let ids: Vec<RuleItemId> = changes.iter().map(items::item_of).collect();
     let found = log.find(&ids).await?;
-    let in_force: std::collections::HashSet<ItemId> =
+    let in_force: std::collections::HashSet<RuleItemId> =
         found.iter().filter(|item| item.version == version).map(|item| item.id).collect();
     changes.retain(|change| in_force.contains(&items::item_of(change)));
     let changed = items::encode(version, changes)?;

@@ -7,9 +7,9 @@ use tidegate_rules::Delta;
 const DELTAS_MAX: usize = 8192;
 const BYTES_MAX: usize = 32 << 20;
 
-/// A delta that is in force.
+/// A delta in force, with its encoded bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Logged {
+pub struct EncodedDelta {
     pub delta: Delta,
     /// As it travels.
     pub bytes: Vec<u8>,
@@ -18,12 +18,12 @@ pub struct Logged {
 /// One after the other, without gaps.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    deltas: VecDeque<Arc<Logged>>,
+    deltas: VecDeque<Arc<EncodedDelta>>,
     bytes: usize,
 }
 
 impl Recent {
-    pub(super) fn add(&mut self, logged: Arc<Logged>) {
+    pub(super) fn add(&mut self, logged: Arc<EncodedDelta>) {
         if self.deltas.back().is_some_and(|last| last.delta.version + 1 != logged.delta.version) {
             *self = Recent::default();
         }
@@ -36,7 +36,7 @@ impl Recent {
     }
 
     /// Those behind a version, up to `head`; `None` when the first of them isn't here any more.
-    pub(super) fn after(&self, version: u64, head: u64) -> Option<Vec<Arc<Logged>>> {
+    pub(super) fn after(&self, version: u64, head: u64) -> Option<Vec<Arc<EncodedDelta>>> {
         if version >= head {
             return Some(Vec::new());
         }
@@ -61,13 +61,13 @@ mod tests {
         assert_eq!(versions(&recent, 5, 5), Some(vec![]));
         for version in 6..9 {
             let delta = Delta { version, changes: Vec::new() };
-            recent.add(Arc::new(Logged { delta, bytes: Vec::new() }));
+            recent.add(Arc::new(EncodedDelta { delta, bytes: Vec::new() }));
         }
         assert_eq!(versions(&recent, 4, 8), None);
         assert_eq!(versions(&recent, 5, 8), Some(vec![6, 7, 8]));
         assert_eq!(versions(&recent, 7, 8), Some(vec![8]));
         let delta = Delta { version: 20, changes: Vec::new() };
-        recent.add(Arc::new(Logged { delta, bytes: vec![0; BYTES_MAX] }));
+        recent.add(Arc::new(EncodedDelta { delta, bytes: vec![0; BYTES_MAX] }));
         assert_eq!(versions(&recent, 8, 20), None, "there is a gap");
         assert_eq!(versions(&recent, 19, 20), Some(vec![20]));
     }

@@ -4,14 +4,14 @@
 //! there is room for one more. Operators, who have no tenant, are bound by the caps of the whole set only.
 
 use super::PlaneError;
-use super::standing::{Size, Standing};
+use super::rule_state::{RuleState, Size};
 use tidegate_rules::{RULES_MAX, RuleErrors, SOURCES_BYTES_MAX};
 
 /// One in so many of what is free.
 const SHARE: usize = 4;
 
 /// Refuses a push by which a tenant outgrows its share. One that has more already may keep it, and shrink.
-pub(super) fn check(before: &Standing, after: &Standing, tenant: &str) -> Result<(), PlaneError> {
+pub(super) fn check(before: &RuleState, after: &RuleState, tenant: &str) -> Result<(), PlaneError> {
     let (had, has, all) = (before.size_of(tenant), after.size_of(tenant), after.size());
     let is_beyond = |of: fn(&Size) -> usize, cap: usize| {
         let others = of(&all) - of(&has);

@@ -10,7 +10,7 @@ pub const WRITTEN_OVERRIDES_MAX: usize = 10_000;
 
 /// Documents with their overrides.
 #[derive(Debug)]
-pub struct Written {
+pub struct ExportedRules {
     /// The version of the documents.
     pub version: u64,
     pub documents: BTreeMap<DocumentName, Arc<str>>,
@@ -28,9 +28,12 @@ pub enum WrittenOverrides {
 
 impl ControlPlane {
     /// Returns the documents that are asked for, each with its overrides at its end.
-    pub async fn written(&self, is_asked: impl Fn(&DocumentName) -> bool) -> Result<Written, PlaneError> {
-        let standing = self.standing();
-        let asked = standing.documents.iter().filter(|(name, _)| is_asked(name));
+    pub async fn written(
+        &self,
+        is_asked: impl Fn(&DocumentName) -> bool,
+    ) -> Result<ExportedRules, PlaneError> {
+        let rules = self.rules();
+        let asked = rules.documents.iter().filter(|(name, _)| is_asked(name));
         let bare: BTreeMap<DocumentName, Arc<str>> =
             asked.map(|(name, text)| (name.clone(), text.clone())).collect();
         let mut documents = BTreeMap::new();
@@ -43,11 +46,11 @@ impl ControlPlane {
                 for change in &page {
                     let RuleChange::Override { name, value: Some(value) } = change else { continue };
                     total += 1;
-                    entries.extend(standing.set.override_entry(name, value));
+                    entries.extend(rules.set.override_entry(name, value));
                 }
                 if total > WRITTEN_OVERRIDES_MAX {
                     let overrides = WrittenOverrides::TooMany;
-                    return Ok(Written { version: standing.version, documents: bare, overrides });
+                    return Ok(ExportedRules { version: rules.version, documents: bare, overrides });
                 }
                 if next.is_none() {
                     break;
@@ -61,6 +64,6 @@ impl ControlPlane {
             documents.insert(name.clone(), whole.map_or_else(|| text.clone(), Arc::from));
         }
         let overrides = WrittenOverrides::Included { written, left_out: total - written };
-        Ok(Written { version: standing.version, documents, overrides })
+        Ok(ExportedRules { version: rules.version, documents, overrides })
     }
 }

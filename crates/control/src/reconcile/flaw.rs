@@ -3,8 +3,8 @@
 //! What the reconciler is shown is distorted, or what it says. Nothing in it knows of this, so that nothing in it can
 //! be wrong by it, and a node makes none.
 
-use super::{Reconciled, pass};
-use tidegate_world::{Granted, Held, Member, Membership, Survey};
+use super::{ReconcileResult, pass};
+use tidegate_world::{Member, Membership, SliceGrants, SliceHolding, Survey};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flaw {
@@ -21,7 +21,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    pub(super) fn pass(self, survey: &Survey) -> Reconciled {
+    pub(super) fn pass(self, survey: &Survey) -> ReconcileResult {
         let mut shown = survey.clone();
         match self {
             Flaw::None | Flaw::ActivatesAtOnce | Flaw::RoundsUp => {}
@@ -32,25 +32,25 @@ impl Flaw {
                 shown.membership.members.iter_mut().for_each(|member| member.confirmed = survey.now);
             }
         }
-        let mut said = pass(&shown);
+        let mut pass_result = pass(&shown);
         if self == Flaw::ActivatesAtOnce && survey.membership.members.iter().any(|member| !member.is_active) {
-            let none = || Granted { revision: survey.revision, ..Granted::default() };
-            let granted = said.granted.get_or_insert_with(none);
+            let none = || SliceGrants { revision: survey.revision, ..SliceGrants::default() };
+            let granted = pass_result.granted.get_or_insert_with(none);
             granted.membership.get_or_insert_with(|| all_active(&survey.membership));
         }
         if self == Flaw::RoundsUp
-            && let Some(granted) = &mut said.granted
+            && let Some(granted) = &mut pass_result.granted
         {
             granted.slices.iter_mut().for_each(|held| round_up(held, survey));
         }
-        said
+        pass_result
     }
 }
 
 /// A unit more, where the slice before was of a limit with another number and leaves a remainder.
-fn round_up(held: &mut Held, survey: &Survey) {
+fn round_up(held: &mut SliceHolding, survey: &Survey) {
     let row = &mut held.row;
-    let is_before = |before: &&Held| (before.row.key, before.row.owner) == (row.key, row.owner);
+    let is_before = |before: &&SliceHolding| (before.row.key, before.row.owner) == (row.key, row.owner);
     if let Some(before) = survey.slices.iter().find(is_before)
         && before.row.whole != row.whole
         && before.row.size.of_other_whole(before.row.whole, row.whole).amount > row.size.amount

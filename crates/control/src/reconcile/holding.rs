@@ -6,7 +6,7 @@
 //! may go by either size.
 
 use tidegate_core::{Nanos, SliceSize};
-use tidegate_world::{Held, Member, SLICE_LEASE, SliceRow};
+use tidegate_world::{Member, SLICE_LEASE, SliceHolding, SliceRow};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holding {
@@ -14,11 +14,11 @@ pub(super) struct Holding {
     /// The largest even part that it may go by, whichever membership it knows.
     pub(super) even: SliceSize,
     pub(super) confirmed: Nanos,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<SliceHolding>,
 }
 
 impl Holding {
-    pub(super) fn new(member: &Member, even: SliceSize, held: Option<Held>) -> Self {
+    pub(super) fn new(member: &Member, even: SliceSize, held: Option<SliceHolding>) -> Self {
         Holding { is_active: member.is_active, even, confirmed: member.confirmed, held }
     }
 
@@ -67,7 +67,7 @@ impl Holding {
             None => (SliceSize::whole(row.whole), Nanos::ZERO),
         };
         let acknowledged = self.held.map_or(0, |held| held.acknowledged);
-        Holding { held: Some(Held { row, acknowledged, before: Some(before) }), ..self }
+        Holding { held: Some(SliceHolding { row, acknowledged, before: Some(before) }), ..self }
     }
 }
 

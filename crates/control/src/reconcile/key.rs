@@ -7,7 +7,7 @@ use super::holding::{Holding, peak};
 use super::membership::{Room, is_gone};
 use tidegate_core::slice::{PARTS, apportion, fill, floor_parts};
 use tidegate_core::{KeyId, Nanos, SliceSize};
-use tidegate_world::{Demand, Granted, Held, OwnerId, SLICE_LEASE, SliceRow, Survey};
+use tidegate_world::{Demand, OwnerId, SLICE_LEASE, SliceGrants, SliceHolding, SliceRow, Survey};
 
 /// A slice is made when a region's demand passes this part of its even part, and given up below the other: one
 /// whose demand is at the border isn't made and given up all the time.
@@ -23,12 +23,12 @@ const RAISED_BY: u32 = PARTS / 64;
 #[derive(Debug, Default)]
 pub(super) struct Key<'s> {
     pub(super) demands: Vec<(OwnerId, &'s Demand)>,
-    pub(super) slices: Vec<&'s Held>,
+    pub(super) slices: Vec<&'s SliceHolding>,
 }
 
-/// One region's part in a step.
+/// One region's part of a limit, in one step of the reconciler.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RegionPart {
     owner: OwnerId,
     holding: Holding,
     /// Its even part of the membership as it is.
@@ -46,7 +46,7 @@ struct Place {
     is_changed: bool,
 }
 
-impl Place {
+impl RegionPart {
     /// What was written last, or stands without. Of a slice of another whole, the least that it may be: to write more
     /// would be to raise it, and that has to wait until the others are lowered.
     fn written(&self) -> SliceSize {
@@ -72,14 +72,14 @@ impl Key<'_> {
         id: KeyId,
         survey: &Survey,
         is_turned_away: bool,
-        granted: &mut Granted,
+        granted: &mut SliceGrants,
         figures: &mut Figures,
     ) -> Room {
         let whole = self.whole();
         let mut places = self.places(whole, survey);
         let is_sliced = self.is_sliced();
         let wanted = is_wanted(&places, if is_sliced { GIVEN_UP_BELOW } else { MADE_ABOVE });
-        figures.turned_away += u64::from(wanted && is_turned_away);
+        figures.rejected += u64::from(wanted && is_turned_away);
         let wanted = wanted && !is_turned_away;
         let room_for_all = Room { for_waiting: true, for_larger_parts: true };
         if !is_sliced && !wanted {
@@ -109,7 +109,7 @@ impl Key<'_> {
         demanded.unwrap_or_else(|| self.slices.iter().map(|held| held.row.whole).max().unwrap_or(0))
     }
 
-    fn places(&self, whole: u64, survey: &Survey) -> Vec<Place> {
+    fn places(&self, whole: u64, survey: &Survey) -> Vec<RegionPart> {
         let members = &survey.membership.members;
         let active = members.iter().filter(|member| member.is_active).count().max(1);
         let staying = members.iter().filter(|member| !is_gone(member, members, survey.now)).count().max(1);
@@ -125,7 +125,7 @@ impl Key<'_> {
             let held = held.map(|held| of_whole(held, whole));
             let holding = Holding::new(member, even_at_most.at_least(even), held);
             let demand = self.demands.iter().find(|(owner, _)| *owner == member.owner);
-            Place {
+            RegionPart {
                 owner: member.owner,
                 holding,
                 even,
@@ -143,9 +143,9 @@ impl Key<'_> {
 }
 
 /// The same slice of a limit whose number is another by now.
-fn of_whole(held: &Held, whole: u64) -> Held {
+fn of_whole(held: &SliceHolding, whole: u64) -> SliceHolding {
     let size = |size: SliceSize| size.of_other_whole(held.row.whole, whole);
-    Held {
+    SliceHolding {
         row: SliceRow { size: size(held.row.size), ..held.row },
         before: held.before.map(|(before, until)| (size(before), until)),
         acknowledged: held.acknowledged,
@@ -160,20 +160,20 @@ fn parts_of(demand: &Demand) -> u64 {
 }
 
 /// Whether some region asks for so much that the even split may not do.
-fn is_wanted(places: &[Place], divisor: u64) -> bool {
+fn is_wanted(places: &[RegionPart], divisor: u64) -> bool {
     places.iter().filter(|place| place.moves).any(|place| {
         place.demand > 0 && place.demand.saturating_mul(divisor) > u64::from(place.even.rate_parts)
     })
 }
 
 /// Max-min fair among those that can be moved; of the others, each keeps its even part.
-fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
+fn set_targets(places: &mut [RegionPart], whole: u64, wanted: bool) {
     if !wanted {
         return;
     }
-    let kept = |place: &Place| match place {
-        Place { moves: true, .. } => SliceSize::NOTHING,
-        Place { is_gone: true, holding: Holding { is_active: false, .. }, .. } => SliceSize::NOTHING,
+    let kept = |place: &RegionPart| match place {
+        RegionPart { moves: true, .. } => SliceSize::NOTHING,
+        RegionPart { is_gone: true, holding: Holding { is_active: false, .. }, .. } => SliceSize::NOTHING,
         _ => place.larger,
     };
     let kept = places.iter().map(kept).fold(SliceSize::NOTHING, SliceSize::plus);
@@ -194,13 +194,13 @@ fn set_targets(places: &mut [Place], whole: u64, wanted: bool) {
 struct Step {
     id: KeyId,
     whole: u64,
-    places: Vec<Place>,
+    places: Vec<RegionPart>,
     now: Nanos,
     generation: u64,
 }
 
 impl Step {
-    fn row(&self, place: &Place, size: SliceSize) -> SliceRow {
+    fn row(&self, place: &RegionPart, size: SliceSize) -> SliceRow {
         let expires = self.now.plus(SLICE_LEASE);
         SliceRow {
             key: self.id,
@@ -214,10 +214,10 @@ impl Step {
 
     /// Lowers what is above its target. A trembling is let be, unless what there is exceeds the limit.
     fn lower(&mut self, wanted: bool, figures: &mut Figures) {
-        let in_use = |place: &Place| if place.moves { place.written() } else { place.even };
+        let in_use = |place: &RegionPart| if place.moves { place.written() } else { place.even };
         let sum = self.places.iter().map(in_use).fold(SliceSize::NOTHING, SliceSize::plus);
         let exact = !wanted || !sum.fits(SliceSize::whole(self.whole));
-        let lacks = |place: &Place| place.target.minus(place.written()).rate_parts >= RAISED_BY;
+        let lacks = |place: &RegionPart| place.target.minus(place.written()).rate_parts >= RAISED_BY;
         let is_need = self.places.iter().any(|place| place.moves && lacks(place));
         let lowered_by = if is_need { LOWERED_IN_NEED_BY } else { LOWERED_BY };
         for index in 0..self.places.len() {
@@ -257,7 +257,7 @@ impl Step {
         SliceSize::whole(self.whole).minus(peak)
     }
 
-    fn renew_where(&mut self, may: impl Fn(&Place) -> bool) {
+    fn renew_where(&mut self, may: impl Fn(&RegionPart) -> bool) {
         let soon = self.now.plus(Nanos::new(SLICE_LEASE.get() / 2));
         for place in self.places.iter_mut().filter(|place| place.moves && may(place)) {
             let Some(held) = &mut place.holding.held else { continue };

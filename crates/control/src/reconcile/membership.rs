@@ -5,7 +5,7 @@ use tidegate_world::{Member, Membership, SLICE_LEASE, Survey};
 
 /// A region that wasn't heard of for so long is a member no more. It has gone by itself to what that means for its
 /// rules: `docs/world-internals.md`.
-pub(super) const GONE_AFTER: Nanos = Nanos::from_secs(600);
+pub(super) const MEMBER_TTL: Nanos = Nanos::from_secs(600);
 /// One whose name another has taken up since, and says so: its process or its store was replaced, and its successor
 /// holds nothing while it is waited for.
 const REPLACED_AFTER: Nanos = Nanos::from_secs(45);
@@ -34,7 +34,7 @@ pub(super) fn is_gone(member: &Member, members: &[Member], now: Nanos) -> bool {
     let is_silent_for = |member: &Member, length| member.seen.plus(length) < now;
     // Heard of since: this one wasn't, for longer.
     let succeeds = |other: &Member| other.region == member.region && !is_silent_for(other, SLICE_LEASE);
-    is_silent_for(member, GONE_AFTER)
+    is_silent_for(member, MEMBER_TTL)
         || (is_silent_for(member, REPLACED_AFTER) && members.iter().any(succeeds))
 }
 

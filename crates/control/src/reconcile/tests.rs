@@ -4,7 +4,8 @@ use super::*;
 use tidegate_core::slice::PARTS;
 use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Joining, OwnerId, Policy, Publish, SLICE_LEASE, Store, Term,
+    AcknowledgedSlice, Acknowledgement, Demand, JoinRequest, OwnerId, PublishPolicy, PublishThreshold,
+    SLICE_LEASE, Term, WorldStore,
 };
 
 const LIMIT: u64 = 900;
@@ -12,7 +13,7 @@ const PERIOD: Nanos = Nanos::from_secs(9);
 
 /// A world store and its clock.
 struct Fixture {
-    store: Store,
+    store: WorldStore,
     now: Nanos,
     owners: Vec<OwnerId>,
 }
@@ -20,7 +21,7 @@ struct Fixture {
 impl Fixture {
     fn new(regions: usize) -> Self {
         let mut fixture =
-            Fixture { store: Store::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
+            Fixture { store: WorldStore::default(), now: Nanos::from_secs(1_000), owners: Vec::new() };
         for index in 0..regions {
             let joined = fixture.join(index, 0);
             fixture.owners.push(joined);
@@ -32,10 +33,11 @@ impl Fixture {
     }
 
     fn join(&mut self, index: usize, applied: u64) -> OwnerId {
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let region = format!("region-{index}");
         let origin = u64::try_from(index).unwrap();
-        let joining = Joining { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
+        let joining =
+            JoinRequest { region, origin, fingerprint: 7, policy, applied, known: 0, leaves: false };
         self.store.join(&joining, self.now).unwrap().me
     }
 
@@ -73,13 +75,13 @@ impl Fixture {
         }
     }
 
-    fn goes_by(&self, slices: Vec<Acknowledged>) -> Acknowledgement {
+    fn goes_by(&self, slices: Vec<AcknowledgedSlice>) -> Acknowledgement {
         Acknowledgement { read: self.now, slices, known: Nanos::ZERO }
     }
 
     fn acknowledge(&mut self, index: usize) {
         let rows = self.store.slices(self.owners[index], self.now).slices;
-        let all = rows.iter().map(|row| Acknowledged { key: row.key, generation: row.generation });
+        let all = rows.iter().map(|row| AcknowledgedSlice { key: row.key, generation: row.generation });
         let said = self.goes_by(all.collect());
         self.store.acknowledge(self.owners[index], &said, self.now);
     }
@@ -235,13 +237,13 @@ fn another_number_of_the_limit_is_cut_anew_and_never_above_it() {
 
 #[test]
 fn a_changed_number_raises_no_slice_before_the_others_are_lowered() {
-    use tidegate_world::{Held, SliceRow};
+    use tidegate_world::{SliceHolding, SliceRow};
     let mut fixture = Fixture::new(3);
     let key = KeyId::from_hash(5);
     let sizes =
         [1, 1, 3].map(|amount| SliceSize { amount, rate_parts: PARTS / 5 * u32::try_from(amount).unwrap() });
     let expires = fixture.now.plus(SLICE_LEASE);
-    let held = |(owner, size): (&OwnerId, SliceSize)| Held {
+    let held = |(owner, size): (&OwnerId, SliceSize)| SliceHolding {
         row: SliceRow { key, owner: *owner, generation: 1, size, whole: 5, expires },
         acknowledged: 1,
         before: None,
@@ -277,7 +279,7 @@ fn peaks_see_the_instant_at_which_a_silent_region_rises() {
         expires,
     };
     let held = |amount, expires| {
-        Some(tidegate_world::Held { row: row(amount, expires), acknowledged: 1, before: None })
+        Some(tidegate_world::SliceHolding { row: row(amount, expires), acknowledged: 1, before: None })
     };
     let end = now.plus(SLICE_LEASE);
     let lowered = |confirmed| Holding { is_active: true, even, confirmed, held: held(10, end) };
@@ -296,7 +298,7 @@ fn peaks_see_the_instant_at_which_a_silent_region_rises() {
 #[test]
 fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_last() {
     let mut fixture = Fixture::new(2);
-    let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+    let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
     let (silent, began) = (fixture.owners[1], fixture.now);
     let mut has_taken_part_after = None;
     while has_taken_part_after.is_none() && fixture.now < began.plus(Nanos::from_secs(100)) {
@@ -307,7 +309,7 @@ fn a_region_whose_store_was_replaced_is_waited_for_no_longer_than_its_slices_las
         let region = "region-1".to_owned();
         let origin = 99;
         let joining =
-            Joining { region, origin, fingerprint: 7, policy, applied: version, known: 0, leaves: false };
+            JoinRequest { region, origin, fingerprint: 7, policy, applied: version, known: 0, leaves: false };
         let successor = fixture.store.join(&joining, fixture.now).unwrap().me;
         fixture.store.acknowledge(successor, &fixture.goes_by(Vec::new()), fixture.now);
         fixture.pass();

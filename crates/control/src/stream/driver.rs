@@ -6,10 +6,10 @@
 use super::endpoint::Endpoints;
 use super::feed::Feed;
 use super::follower::{Action, Follower, Identity};
-use super::keeper::Keeper;
 use super::link::Link;
-use super::message::{Down, Kind, NODES_MAX, Payload, Question, QuestionId, Up};
-use super::questions::{Answer, QUESTIONS_MAX};
+use super::message::{FollowerMessage, NODES_MAX, Payload, PayloadKind, Question, QuestionId, ServerMessage};
+use super::questions::{NodeAnswer, QUESTIONS_MAX};
+use super::rule_store::RuleStore;
 use super::status::Status;
 use super::steady::Steady;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 /// How often a broker tells who follows it, and reports go up.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Reports that wait to go up; what comes beyond is dropped, the oldest first.
 const REPORTS_MAX: usize = 64;
 
@@ -33,7 +33,8 @@ const REPORTS_MAX: usize = 64;
 const ROOM_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Who answers questions that come down: this node, or all who follow this broker. Within the time that is given.
-pub type Answering = Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<Answer>> + Send>> + Send + Sync>;
+pub type QuestionHandler =
+    Arc<dyn Fn(Question) -> Pin<Box<dyn Future<Output = Vec<NodeAnswer>> + Send>> + Send + Sync>;
 
 /// Whom to follow, as whom.
 #[derive(Clone)]
@@ -46,7 +47,7 @@ pub struct FollowOptions {
     /// Whose followers are told of upward, and who is told what comes down: a broker's.
     pub feed: Option<Arc<Feed>>,
     /// `None`: questions stay unanswered.
-    pub answering: Option<Answering>,
+    pub answering: Option<QuestionHandler>,
 }
 
 /// A token is a secret.
@@ -65,7 +66,7 @@ pub struct FollowView {
     servers: Endpoints,
     clock: Steady,
     status: Mutex<Status>,
-    notices: Mutex<BTreeMap<Kind, Bytes>>,
+    notices: Mutex<BTreeMap<PayloadKind, Bytes>>,
     reports: Mutex<VecDeque<Payload>>,
 }
 
@@ -89,7 +90,7 @@ impl FollowView {
     }
 
     /// The newest that came down of a kind.
-    pub fn notice(&self, kind: Kind) -> Option<Bytes> {
+    pub fn notice(&self, kind: PayloadKind) -> Option<Bytes> {
         self.notices.lock().get(&kind).cloned()
     }
 
@@ -118,15 +119,15 @@ enum Event {
     Messages(Result<Vec<Bytes>, String>),
     Time,
     Tell,
-    Answered(QuestionId, Vec<Answer>),
+    Answered(QuestionId, Vec<NodeAnswer>),
     Room,
 }
 
 /// Questions that are being answered here, and parts of answers that wait for room on the stream.
 #[derive(Default)]
 struct Replies {
-    asked: JoinSet<(QuestionId, Vec<Answer>)>,
-    waiting: VecDeque<Up>,
+    asked: JoinSet<(QuestionId, Vec<NodeAnswer>)>,
+    waiting: VecDeque<FollowerMessage>,
 }
 
 impl Replies {
@@ -160,15 +161,15 @@ impl Replies {
 }
 
 /// Follows until the future is dropped.
-pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &FollowView) {
+pub async fn follow(options: FollowOptions, rule_store: &mut dyn RuleStore, view: &FollowView) {
     let clock = view.clock;
     let servers = options.servers.as_slice().len();
     let mut follower = Follower::new(options.identity.clone(), servers, options.seed, clock.now());
-    follower.begins_with(keeper);
+    follower.begins_with(rule_store);
     let authorization = authorization(&options);
     let mut wire = Wire::None;
     let mut replies = Replies::default();
-    let mut tell = tokio::time::interval(TELL_EVERY);
+    let mut tell = tokio::time::interval(REPORT_EVERY);
     tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let actions = follower.tick(clock.now());
@@ -186,17 +187,17 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
         let actions = match event {
             Event::Time | Event::Room => Vec::new(),
             Event::Answered(id, answers) => {
-                let parts = answers.iter().flat_map(|answer| answer.parts(id)).map(Up::Answer);
+                let parts = answers.iter().flat_map(|answer| answer.parts(id)).map(FollowerMessage::Answer);
                 replies.waiting.extend(parts);
                 Vec::new()
             }
             Event::Tell => {
-                keeper.tend();
-                tell_upward(&options, view)
+                rule_store.tend();
+                report_upstream(&options, view)
             }
             Event::Connected(Ok(link)) => {
                 wire = Wire::Open(link);
-                follower.connected(keeper, clock.now())
+                follower.connected(rule_store, clock.now())
             }
             Event::Connected(Err(problem)) | Event::Messages(Err(problem)) => {
                 wire = Wire::None;
@@ -204,7 +205,7 @@ pub async fn follow(options: FollowOptions, keeper: &mut dyn Keeper, view: &Foll
                 Vec::new()
             }
             Event::Messages(Ok(messages)) => {
-                take(&messages, &mut follower, keeper, &options, view, &mut replies)
+                take(&messages, &mut follower, rule_store, &options, view, &mut replies)
             }
         };
         perform(actions, &mut wire, &options, authorization.as_ref());
@@ -250,7 +251,7 @@ fn perform(
 fn take(
     messages: &[Bytes],
     follower: &mut Follower,
-    keeper: &mut dyn Keeper,
+    rule_store: &mut dyn RuleStore,
     options: &FollowOptions,
     view: &FollowView,
     replies: &mut Replies,
@@ -258,21 +259,21 @@ fn take(
     let mut actions = Vec::new();
     for message in messages {
         let now = view.clock.now();
-        match Down::decode(message) {
-            Ok(Down::Notice(notice)) => {
+        match ServerMessage::decode(message) {
+            Ok(ServerMessage::Notice(notice)) => {
                 view.notices.lock().insert(notice.kind, notice.payload.clone());
                 if let Some(feed) = &options.feed {
                     feed.notice(notice.clone());
                 }
-                actions.extend(follower.heard(Down::Notice(notice), keeper, now));
+                actions.extend(follower.receive(ServerMessage::Notice(notice), rule_store, now));
             }
-            Ok(Down::Question(question)) => {
+            Ok(ServerMessage::Question(question)) => {
                 replies.begin(question.clone(), options);
-                actions.extend(follower.heard(Down::Question(question), keeper, now));
+                actions.extend(follower.receive(ServerMessage::Question(question), rule_store, now));
             }
             Ok(down) => {
-                let is_loading = matches!(down, Down::Chunk { .. });
-                actions.extend(follower.heard(down, keeper, now));
+                let is_loading = matches!(down, ServerMessage::Chunk { .. });
+                actions.extend(follower.receive(down, rule_store, now));
                 if is_loading {
                     // Millions of rules take a while, and it is shown how far they are.
                     *view.status.lock() = follower.status().clone();
@@ -284,19 +285,21 @@ fn take(
             }
         }
     }
-    actions.extend(follower.settle(keeper, view.clock.now()));
+    actions.extend(follower.apply_pending(rule_store, view.clock.now()));
     actions
 }
 
-/// What a broker and those who have reports say from time to time.
-fn tell_upward(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
+/// Returns the messages that a follower sends to its server from time to time.
+fn report_upstream(options: &FollowOptions, view: &FollowView) -> Vec<Action> {
     let mut actions: Vec<Action> =
-        view.reports.lock().drain(..).map(|report| Action::Send(Up::Report(report))).collect();
+        view.reports.lock().drain(..).map(|report| Action::Send(FollowerMessage::Report(report))).collect();
     if let Some(feed) = &options.feed {
         let nodes = feed.nodes(feed.clock().now());
-        actions.extend(nodes.chunks(NODES_MAX).map(|nodes| Action::Send(Up::Nodes(nodes.to_vec()))));
+        actions.extend(
+            nodes.chunks(NODES_MAX).map(|nodes| Action::Send(FollowerMessage::Nodes(nodes.to_vec()))),
+        );
         let reports = feed.take_reports(REPORTS_MAX);
-        actions.extend(reports.into_iter().map(|(_, report)| Action::Send(Up::Report(report))));
+        actions.extend(reports.into_iter().map(|(_, report)| Action::Send(FollowerMessage::Report(report))));
     }
     actions
 }

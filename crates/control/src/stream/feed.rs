@@ -9,12 +9,14 @@ mod subscriber;
 pub use subscriber::Subscriber;
 
 use super::Steady;
-use super::keeper::Applied;
-use super::message::{Asker, Health, Hello, Kind, NodeReport, Payload, QuestionId, Role};
+use super::message::{
+    Asker, FollowerHealth, FollowerRole, Hello, NodeReport, Payload, PayloadKind, QuestionId,
+};
 use super::nodes::Nodes;
-use super::questions::{Answers, Asking, Questions, TooManyQuestions};
+use super::questions::{Answers, QuestionRequest, Questions, TooManyQuestions};
 use super::recent::{OutOfOrder, Recent};
 use super::resets::{PastReset, Resets};
+use super::rule_store::ApplyResult;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -52,7 +54,7 @@ pub struct FeedCounters {
 }
 
 impl FeedCounters {
-    pub fn named(&self) -> [(&'static str, u64); 4] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 4] {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("follower_connections", get(&self.connections)),
@@ -68,7 +70,7 @@ struct Core {
     recent: Recent,
     snapshot: Option<Arc<Snapshot>>,
     /// The newest of each kind, and the revision that it came with.
-    notices: BTreeMap<Kind, (u64, Bytes)>,
+    notices: BTreeMap<PayloadKind, (u64, Bytes)>,
     revision: u64,
     /// When it was last known that the head is the newest of all; `None`: not since the start.
     confirmed_at: Option<Nanos>,
@@ -111,9 +113,9 @@ impl Feed {
         now.minus(self.core.lock().confirmed_at.unwrap_or_default())
     }
 
-    /// What followers are told. Who has just started from its disk doesn't know how old its rules are: told as the time
-    /// since the start, that would confirm them to everybody.
-    fn told_stale_ms(&self, now: Nanos) -> u64 {
+    /// Returns how old the rules are, as followers are told. A process that just started from its disk doesn't know: it
+    /// reports no age, because the time since its start would confirm old rules to everybody.
+    fn reported_stale_ms(&self, now: Nanos) -> u64 {
         let confirmed_at = self.core.lock().confirmed_at;
         confirmed_at.map_or(u64::MAX, |confirmed_at| now.minus(confirmed_at).as_millis_ceil())
     }
@@ -123,18 +125,18 @@ impl Feed {
         let mut core = self.core.lock();
         core.recent.push(version, delta)?;
         core.revision += 1;
-        self.tell(core.revision);
+        self.notify(core.revision);
         Ok(())
     }
 
     /// Changes in the order of their versions, from whoever has them; what is damaged goes no further.
-    pub fn take(&self, changes: &[(u64, Bytes)], now: Nanos) -> Applied {
+    pub fn take(&self, changes: &[(u64, Bytes)], now: Nanos) -> ApplyResult {
         for (version, delta) in changes {
             if let Err(reason) = self.take_one(*version, delta, now) {
-                return Applied { version: self.head(), refused: Some(reason) };
+                return ApplyResult { version: self.head(), refused: Some(reason) };
             }
         }
-        Applied { version: self.head(), refused: None }
+        ApplyResult { version: self.head(), refused: None }
     }
 
     fn take_one(&self, version: u64, delta: &Bytes, now: Nanos) -> Result<(), String> {
@@ -144,17 +146,17 @@ impl Feed {
         }
         self.publish(version, delta.clone()).map_err(|error| error.to_string())?;
         if let Some(reset) = PastReset::of(&decoded, Nanos::ZERO) {
-            self.hear_of_reset(reset, now);
+            self.receive_reset(reset, now);
         }
         Ok(())
     }
 
-    /// What was reset, for those who get a file, or came by one.
-    pub fn hear_of_reset(&self, reset: PastReset, now: Nanos) {
+    /// Stores a reset for followers that get a snapshot, or came by one.
+    pub fn receive_reset(&self, reset: PastReset, now: Nanos) {
         let mut core = self.core.lock();
-        if core.resets.hear(reset, now) {
+        if core.resets.receive(reset, now) {
             core.revision += 1;
-            self.tell(core.revision);
+            self.notify(core.revision);
         }
     }
 
@@ -166,11 +168,11 @@ impl Feed {
         }
         core.snapshot = Some(snapshot);
         core.revision += 1;
-        self.tell(core.revision);
+        self.notify(core.revision);
     }
 
-    /// Whether somebody needs a newer snapshot than there is. Asked once, it is up to who asked.
-    pub fn takes_want_of_file(&self) -> bool {
+    /// Returns whether a follower needs a newer snapshot, and clears the request: the caller must build one.
+    pub fn takes_snapshot_request(&self) -> bool {
         std::mem::take(&mut self.core.lock().wants_file)
     }
 
@@ -189,7 +191,7 @@ impl Feed {
         core.revision += 1;
         let revision = core.revision;
         core.notices.insert(notice.kind, (revision, notice.payload));
-        self.tell(revision);
+        self.notify(revision);
     }
 
     /// What followers reported, with who did, oldest first.
@@ -212,13 +214,16 @@ impl Feed {
         within: Duration,
     ) -> Result<Answers, TooManyQuestions> {
         let nodes = self.nodes(self.clock.now()).into_iter();
-        let of =
-            nodes.filter(|node| node.is_connected && node.role == Role::Node).map(|node| node.node).collect();
+        let of = nodes
+            .filter(|node| node.is_connected && node.role == FollowerRole::Node)
+            .map(|node| node.node)
+            .collect();
         let (id, is_done) = {
             let mut core = self.core.lock();
             core.revision += 1;
-            let asked = self.questions.lock().ask(Asking { query, asker, within, of }, core.revision)?;
-            self.tell(core.revision);
+            let asked =
+                self.questions.lock().ask(QuestionRequest { query, asker, within, of }, core.revision)?;
+            self.notify(core.revision);
             asked
         };
         let open = OpenQuestion { feed: self, id };
@@ -227,7 +232,7 @@ impl Feed {
         Ok(open.take())
     }
 
-    fn tell(&self, revision: u64) {
+    fn notify(&self, revision: u64) {
         self.changed.send_replace(revision);
     }
 
@@ -253,8 +258,8 @@ impl Feed {
     }
 
     /// The feed's own word on how it is, for whom it follows itself.
-    pub fn health(&self, now: Nanos) -> Health {
-        Health {
+    pub fn health(&self, now: Nanos) -> FollowerHealth {
+        FollowerHealth {
             rule_version: self.head(),
             refused_version: 0,
             stale_ms: self.stale_for(now).as_millis_ceil(),

@@ -8,19 +8,22 @@ mod freshness;
 mod loading;
 
 use super::SILENT_MAX;
-use super::keeper::{Applied, Keeper};
-use super::message::{Down, Health, Hello, Kind, PROTOCOL, Role, SnapshotId, Up, Welcome};
-use super::status::{Following, Staleness, Status};
+use super::message::{
+    FollowerHealth, FollowerMessage, FollowerRole, Hello, PROTOCOL, PayloadKind, ServerMessage, SnapshotId,
+    Welcome,
+};
+use super::rule_store::{ApplyResult, RuleStore};
+use super::status::{FollowedServer, Staleness, Status};
 use bytes::Bytes;
-use freshness::Awaited;
+use freshness::AwaitedVersion;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 
 /// Waits between attempts: twice the one before, ± a quarter. The longest is short, because a broker and then its
 /// nodes have to come back within a second of the control plane.
-const WAIT_FIRST: Nanos = Nanos::from_millis(50);
-const WAIT_LONGEST: Nanos = Nanos::from_millis(300);
+const RECONNECT_DELAY_MIN: Nanos = Nanos::from_millis(50);
+const RECONNECT_DELAY_MAX: Nanos = Nanos::from_millis(300);
 /// From an attempt's begin to the server's first message.
 const CONNECT_MAX: Nanos = Nanos::from_secs(2);
 /// See [`SILENT_MAX`].
@@ -29,7 +32,7 @@ const SILENT: &str = "nothing was heard for 1 s";
 const ASK_AGAIN_EVERY: Nanos = Nanos::from_secs(3);
 const HEALTH_EVERY: Nanos = Nanos::from_secs(1);
 /// A version that is in force is told of sooner.
-const NEWS_WITHIN: Nanos = Nanos::from_millis(200);
+const VERSION_REPORT_DELAY: Nanos = Nanos::from_millis(200);
 /// Changes that are put in force together at most.
 const PENDING_MAX: usize = 4096;
 const PENDING_BYTES_MAX: usize = 4 << 20;
@@ -40,7 +43,7 @@ pub struct Identity {
     pub node: Arc<str>,
     pub region: Arc<str>,
     pub software: Arc<str>,
-    pub role: Role,
+    pub role: FollowerRole,
 }
 
 /// What is to be done.
@@ -49,7 +52,7 @@ pub enum Action {
     /// To this server of the list.
     Connect(usize),
     Disconnect,
-    Send(Up),
+    Send(FollowerMessage),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +65,7 @@ enum Phase {
     },
     /// Connected; the server was last heard then.
     Streaming {
-        heard_at: Nanos,
+        received_at: Nanos,
     },
 }
 
@@ -87,11 +90,11 @@ pub struct Follower {
     snapshots_refused: u32,
     /// The version that a heartbeat named and that isn't in force yet, how old that was, and since when it is waited
     /// for.
-    awaited: Option<Awaited>,
+    awaited: Option<AwaitedVersion>,
     server_changed_at: Nanos,
     health_at: Nanos,
-    told: Staleness,
-    notices: BTreeMap<Kind, Bytes>,
+    reported_staleness: Staleness,
+    notices: BTreeMap<PayloadKind, Bytes>,
     status: Status,
 }
 
@@ -116,15 +119,15 @@ impl Follower {
             awaited: None,
             server_changed_at: now,
             health_at: now,
-            told: Staleness::Fresh,
+            reported_staleness: Staleness::Fresh,
             notices: BTreeMap::new(),
             status: Status { server, confirmed_at: now, ..Status::default() },
         }
     }
 
     /// What is there before anybody was asked.
-    pub fn begins_with(&mut self, keeper: &dyn Keeper) {
-        self.status.version = keeper.standing().version;
+    pub fn begins_with(&mut self, rule_store: &dyn RuleStore) {
+        self.status.version = rule_store.status().version;
     }
 
     pub fn status(&self) -> &Status {
@@ -132,13 +135,13 @@ impl Follower {
     }
 
     /// The newest that came down of a kind.
-    pub fn notice(&self, kind: Kind) -> Option<&Bytes> {
+    pub fn notice(&self, kind: PayloadKind) -> Option<&Bytes> {
         self.notices.get(&kind)
     }
 
     /// What time alone brings about.
     pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
-        self.tell_staleness(now);
+        self.report_staleness(now);
         match self.phase {
             Phase::Waiting { until } if now >= until => {
                 self.phase = Phase::Connecting { since: now };
@@ -148,13 +151,13 @@ impl Follower {
                 self.failed("no connection within 2 s", now);
                 vec![Action::Disconnect]
             }
-            Phase::Streaming { heard_at } if now >= heard_at.plus(SILENT_MAX) => {
+            Phase::Streaming { received_at } if now >= received_at.plus(SILENT_MAX) => {
                 self.failed(SILENT, now);
                 vec![Action::Disconnect]
             }
             Phase::Streaming { .. } if now >= self.health_at => {
                 self.health_at = now.plus(HEALTH_EVERY);
-                vec![Action::Send(Up::Health(self.health(now)))]
+                vec![Action::Send(FollowerMessage::Health(self.health(now)))]
             }
             Phase::Waiting { .. } | Phase::Connecting { .. } | Phase::Streaming { .. } => Vec::new(),
         }
@@ -165,12 +168,12 @@ impl Follower {
         match self.phase {
             Phase::Waiting { until } => until,
             Phase::Connecting { since } => since.plus(CONNECT_MAX),
-            Phase::Streaming { heard_at } => heard_at.plus(SILENT_MAX).min(self.health_at),
+            Phase::Streaming { received_at } => received_at.plus(SILENT_MAX).min(self.health_at),
         }
     }
 
-    fn health(&self, now: Nanos) -> Health {
-        Health {
+    fn health(&self, now: Nanos) -> FollowerHealth {
+        FollowerHealth {
             rule_version: self.status.version,
             refused_version: self.status.refused.as_ref().map_or(0, |(version, _)| *version),
             stale_ms: self.status.stale_for(now).as_millis_ceil(),
@@ -178,21 +181,21 @@ impl Follower {
     }
 
     /// A connection is there: says who this is and what it has.
-    pub fn connected(&mut self, keeper: &dyn Keeper, now: Nanos) -> Vec<Action> {
-        self.phase = Phase::Streaming { heard_at: now };
+    pub fn connected(&mut self, rule_store: &dyn RuleStore, now: Nanos) -> Vec<Action> {
+        self.phase = Phase::Streaming { received_at: now };
         self.status.connects += 1;
-        let standing = keeper.standing();
-        self.status.version = standing.version;
+        let stored = rule_store.status();
+        self.status.version = stored.version;
         let Identity { node, region, software, role } = self.identity.clone();
         self.health_at = now.plus(HEALTH_EVERY);
-        vec![Action::Send(Up::Hello(Hello {
+        vec![Action::Send(FollowerMessage::Hello(Hello {
             protocol: PROTOCOL,
             node,
             region,
             software,
             role,
-            rule_version: standing.version,
-            partial: standing.partial,
+            rule_version: stored.version,
+            partial: stored.partial,
         }))]
     }
 
@@ -215,13 +218,13 @@ impl Follower {
         }
         self.status.problem = Some(problem.to_owned());
         self.failures = if had_begun { 0 } else { self.failures.saturating_add(1) };
-        self.forget_stream();
+        self.reset_stream();
         self.next_server(now);
         let wait = self.wait();
         self.phase = Phase::Waiting { until: now.plus(wait) };
     }
 
-    fn forget_stream(&mut self) {
+    fn reset_stream(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
         self.snapshot = None;
@@ -238,41 +241,48 @@ impl Follower {
     }
 
     fn wait(&mut self) -> Nanos {
-        let doubled = WAIT_FIRST.get() << self.failures.min(8);
-        let wait = doubled.min(WAIT_LONGEST.get());
+        let doubled = RECONNECT_DELAY_MIN.get() << self.failures.min(8);
+        let wait = doubled.min(RECONNECT_DELAY_MAX.get());
         // Three quarters to five quarters of it, by chance.
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Nanos::new(wait - wait / 4 + (self.random >> 33) % (wait / 2).max(1))
     }
 
-    /// A message came. Changes are kept until [`Follower::settle`].
-    pub fn heard(&mut self, down: Down, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    /// Handles a message of the server. Changes stay pending until [`Follower::apply_pending`].
+    pub fn receive(
+        &mut self,
+        down: ServerMessage,
+        rule_store: &mut dyn RuleStore,
+        now: Nanos,
+    ) -> Vec<Action> {
         // What came with the message that ended the stream is of no stream any more.
-        let Phase::Streaming { heard_at } = &mut self.phase else { return Vec::new() };
-        let last = std::mem::replace(heard_at, now);
+        let Phase::Streaming { received_at } = &mut self.phase else { return Vec::new() };
+        let last = std::mem::replace(received_at, now);
         // This process stood still: what waited meanwhile is as old, and would confirm rules that are.
         if now >= last.plus(SILENT_MAX) {
             self.failed(SILENT, now);
             return vec![Action::Disconnect];
         }
         match down {
-            Down::Welcome(welcome) => self.welcomed(&welcome, now),
-            Down::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, keeper, now),
-            Down::Change { version, delta } => self.change(version, delta, keeper, now),
-            Down::Snapshot { id, length, offset } => self.begin_snapshot(id, length, offset, keeper, now),
-            Down::Chunk { offset, bytes } => self.chunk(offset, &bytes, keeper, now),
-            Down::Notice(notice) => {
+            ServerMessage::Welcome(welcome) => self.welcomed(&welcome, now),
+            ServerMessage::Heartbeat { head, stale_ms } => self.heartbeat(head, stale_ms, rule_store, now),
+            ServerMessage::Change { version, delta } => self.change(version, delta, rule_store, now),
+            ServerMessage::Snapshot { id, length, offset } => {
+                self.begin_snapshot(id, length, offset, rule_store, now)
+            }
+            ServerMessage::Chunk { offset, bytes } => self.chunk(offset, &bytes, rule_store, now),
+            ServerMessage::Notice(notice) => {
                 self.notices.insert(notice.kind, notice.payload);
                 Vec::new()
             }
-            Down::Reset(reset) => {
-                let actions = self.settle(keeper, now);
-                keeper.reset(&reset);
+            ServerMessage::Reset(reset) => {
+                let actions = self.apply_pending(rule_store, now);
+                rule_store.reset(&reset);
                 actions
             }
             // Whoever carries the messages sees to it.
-            Down::Question(_) | Down::Unknown => Vec::new(),
+            ServerMessage::Question(_) | ServerMessage::Unknown => Vec::new(),
         }
     }
 
@@ -301,13 +311,19 @@ impl Follower {
         }
         let (name, software) = (welcome.node.clone(), welcome.software.clone());
         tracing::info!(server = %name, version = self.status.version, "following the rules");
-        self.status.following = Some(Following { name, software, protocol, is_other_release });
+        self.status.following = Some(FollowedServer { name, software, protocol, is_other_release });
         self.status.problem = None;
         self.failures = 0;
         Vec::new()
     }
 
-    fn change(&mut self, version: u64, delta: Bytes, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    fn change(
+        &mut self,
+        version: u64,
+        delta: Bytes,
+        rule_store: &mut dyn RuleStore,
+        now: Nanos,
+    ) -> Vec<Action> {
         let newest = self.pending.last().map_or(self.status.version, |(version, _)| *version);
         if version <= newest || self.is_stuck {
             return Vec::new();
@@ -319,26 +335,26 @@ impl Follower {
         self.pending_bytes += delta.len();
         self.pending.push((version, delta));
         if self.pending.len() >= PENDING_MAX || self.pending_bytes >= PENDING_BYTES_MAX {
-            return self.settle(keeper, now);
+            return self.apply_pending(rule_store, now);
         }
         Vec::new()
     }
 
-    /// Puts in force what has come: to be called when nothing more is at hand.
-    pub fn settle(&mut self, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    /// Applies the pending changes. Call it when no further message is at hand.
+    pub fn apply_pending(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         if self.pending.is_empty() {
             return Vec::new();
         }
-        let Applied { version, refused } = keeper.apply(&self.pending);
+        let ApplyResult { version, refused } = rule_store.apply(&self.pending);
         self.status.changes += version.saturating_sub(self.status.version);
         self.status.version = version;
-        self.health_at = self.health_at.min(now.plus(NEWS_WITHIN));
+        self.health_at = self.health_at.min(now.plus(VERSION_REPORT_DELAY));
         self.pending.clear();
         self.pending_bytes = 0;
         match refused {
             None => {
                 self.status.refused = None;
-                self.confirm(keeper, now);
+                self.confirm(rule_store, now);
                 Vec::new()
             }
             Some(reason) => self.refuse(version + 1, reason, now),
@@ -371,7 +387,7 @@ impl Follower {
             return Vec::new();
         }
         self.asked_at = Some(now);
-        vec![Action::Send(Up::Resume { rule_version, wants_snapshot })]
+        vec![Action::Send(FollowerMessage::Resume { rule_version, wants_snapshot })]
     }
 }
 

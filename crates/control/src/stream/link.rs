@@ -6,7 +6,7 @@
 use super::FOLLOW_PATH;
 use super::endpoint::Endpoint;
 use super::frame::{FrameError, framed, take_first};
-use super::message::{MESSAGE_BYTES_MAX, Up};
+use super::message::{FollowerMessage, MESSAGE_BYTES_MAX};
 use bytes::{Bytes, BytesMut};
 use h2::{RecvStream, SendStream, client};
 use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
@@ -66,7 +66,7 @@ impl Link {
     }
 
     /// Whether it was sent: not when the server takes too little.
-    pub(super) fn send(&mut self, up: &Up) -> bool {
+    pub(super) fn send(&mut self, up: &FollowerMessage) -> bool {
         let bytes = framed(|out| up.encode(out));
         self.send.reserve_capacity(bytes.len());
         if self.send.capacity() < bytes.len() {
@@ -119,7 +119,9 @@ impl Link {
 
     async fn end(&mut self) -> String {
         match self.receive.trailers().await {
-            Ok(Some(trailers)) => said(&trailers).unwrap_or_else(|| "the server ended the stream".to_owned()),
+            Ok(Some(trailers)) => {
+                message_of(&trailers).unwrap_or_else(|| "the server ended the stream".to_owned())
+            }
             Ok(None) | Err(_) => "the server ended the stream".to_owned(),
         }
     }
@@ -144,14 +146,14 @@ fn refused<T>(response: &Response<T>) -> Result<(), String> {
     if !response.status().is_success() {
         return Err(format!("what answers there doesn't serve rules: HTTP {}", response.status()));
     }
-    match said(response.headers()) {
+    match message_of(response.headers()) {
         Some(problem) => Err(problem),
         None => Ok(()),
     }
 }
 
-/// gRPC's code and message, where it is about a failure.
-fn said(headers: &HeaderMap) -> Option<String> {
+/// Returns gRPC's code and message of a failure.
+fn message_of(headers: &HeaderMap) -> Option<String> {
     let code = headers.get("grpc-status")?.to_str().ok()?;
     if code == "0" {
         return None;

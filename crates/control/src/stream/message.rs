@@ -37,8 +37,9 @@ impl Protocol {
     }
 }
 
+/// The kind of process that follows the rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Role {
+pub enum FollowerRole {
     #[default]
     Node,
     Broker,
@@ -50,7 +51,7 @@ pub struct Hello {
     pub node: Arc<str>,
     pub region: Arc<str>,
     pub software: Arc<str>,
-    pub role: Role,
+    pub role: FollowerRole,
     /// In force; 0: none.
     pub rule_version: u64,
     /// A snapshot that is partly there, and how much of it.
@@ -64,17 +65,18 @@ pub struct Welcome {
     pub software: Arc<str>,
 }
 
+/// The rules that a follower has in force, and how old they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Health {
+pub struct FollowerHealth {
     pub rule_version: u64,
     /// Of a change that was refused; 0: none.
     pub refused_version: u64,
     pub stale_ms: u64,
 }
 
-/// What others than the rules use the stream for.
+/// The kind of a payload that other parts of the system send over the stream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum PayloadKind {
     HeavyHitters = 1,
     Demand = 2,
     HotSet = 3,
@@ -82,17 +84,23 @@ pub enum Kind {
     LiveNodes = 5,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::HeavyHitters, Kind::Demand, Kind::HotSet, Kind::Slices, Kind::LiveNodes];
+impl PayloadKind {
+    const ALL: [PayloadKind; 5] = [
+        PayloadKind::HeavyHitters,
+        PayloadKind::Demand,
+        PayloadKind::HotSet,
+        PayloadKind::Slices,
+        PayloadKind::LiveNodes,
+    ];
 
     fn of(number: u64) -> Option<Self> {
-        Kind::ALL.into_iter().find(|kind| *kind as u64 == number)
+        PayloadKind::ALL.into_iter().find(|kind| *kind as u64 == number)
     }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Payload {
-    pub kind: Kind,
+    pub kind: PayloadKind,
     pub payload: Bytes,
 }
 
@@ -102,7 +110,7 @@ pub struct NodeReport {
     pub node: Arc<str>,
     pub region: Arc<str>,
     pub software: Arc<str>,
-    pub role: Role,
+    pub role: FollowerRole,
     pub rule_version: u64,
     pub refused_version: u64,
     pub seen_ms_ago: u64,
@@ -146,14 +154,14 @@ pub struct AnswerPart {
 
 /// From a follower to its server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Up {
+pub enum FollowerMessage {
     Hello(Hello),
     /// Asks for what follows this version, or for a snapshot whatever it has.
     Resume {
         rule_version: u64,
         wants_snapshot: bool,
     },
-    Health(Health),
+    Health(FollowerHealth),
     Report(Payload),
     Nodes(Vec<NodeReport>),
     Answer(AnswerPart),
@@ -163,7 +171,7 @@ pub enum Up {
 
 /// From a server to a follower.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Down {
+pub enum ServerMessage {
     Welcome(Welcome),
     /// A snapshot file begins, or goes on.
     Snapshot {

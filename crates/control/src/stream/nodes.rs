@@ -2,7 +2,7 @@
 //!
 //! Bounded: somebody who invents names can't fill the memory. Who wasn't heard of for ten minutes is forgotten.
 
-use super::message::{Health, Hello, NodeReport, Role};
+use super::message::{FollowerHealth, FollowerRole, Hello, NodeReport};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -10,12 +10,13 @@ use tidegate_core::Nanos;
 const NODES_MAX: usize = 20_000;
 const FORGOTTEN_AFTER: Nanos = Nanos::from_secs(600);
 
+/// The last reported state of a node.
 #[derive(Debug)]
-struct Known {
+struct KnownNode {
     region: Arc<str>,
     software: Arc<str>,
-    role: Role,
-    health: Health,
+    role: FollowerRole,
+    health: FollowerHealth,
     seen_at: Nanos,
     /// Of the connection that it has; `None` when it is gone, or follows somebody who told of it.
     connection: Option<u64>,
@@ -25,15 +26,15 @@ struct Known {
 
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    by_name: BTreeMap<Arc<str>, Known>,
+    by_name: BTreeMap<Arc<str>, KnownNode>,
     /// That there was no room for.
     pub(super) refused: u64,
 }
 
 impl Nodes {
     pub(super) fn joined(&mut self, hello: &Hello, connection: u64, now: Nanos) {
-        let health = Health { rule_version: hello.rule_version, ..Health::default() };
-        let known = Known {
+        let health = FollowerHealth { rule_version: hello.rule_version, ..FollowerHealth::default() };
+        let known = KnownNode {
             region: hello.region.clone(),
             software: hello.software.clone(),
             role: hello.role,
@@ -45,8 +46,9 @@ impl Nodes {
         self.insert(hello.node.clone(), known, now);
     }
 
-    /// Whichever connection it speaks on is the one that it has: the hello of one that it gave up may come later.
-    pub(super) fn told(&mut self, node: &str, connection: u64, health: Health, now: Nanos) {
+    /// Records a node's health, and the connection that it reports on. The hello of a connection that it gave up may come
+    /// later.
+    pub(super) fn record_health(&mut self, node: &str, connection: u64, health: FollowerHealth, now: Nanos) {
         if let Some(known) = self.by_name.get_mut(node) {
             known.health = health;
             known.seen_at = now;
@@ -63,8 +65,8 @@ impl Nodes {
         }
     }
 
-    /// What a broker knows of its own. What is known here at first hand, or is newer, stays.
-    pub(super) fn heard_of(&mut self, reports: Vec<NodeReport>, now: Nanos) {
+    /// Takes over what a broker knows of its nodes, unless this server knows it at first hand, or newer.
+    pub(super) fn receive_reports(&mut self, reports: Vec<NodeReport>, now: Nanos) {
         for report in reports {
             let seen_at = now.minus(Nanos::from_millis(report.seen_ms_ago));
             let known = self.by_name.get(&report.node);
@@ -72,11 +74,11 @@ impl Nodes {
                 continue;
             }
             let (rule_version, refused_version) = (report.rule_version, report.refused_version);
-            let known = Known {
+            let known = KnownNode {
                 region: report.region,
                 software: report.software,
                 role: report.role,
-                health: Health { rule_version, refused_version, stale_ms: 0 },
+                health: FollowerHealth { rule_version, refused_version, stale_ms: 0 },
                 seen_at,
                 connection: None,
                 is_elsewhere: report.is_connected,
@@ -85,9 +87,9 @@ impl Nodes {
         }
     }
 
-    fn insert(&mut self, node: Arc<str>, known: Known, now: Nanos) {
+    fn insert(&mut self, node: Arc<str>, known: KnownNode, now: Nanos) {
         if self.by_name.len() >= NODES_MAX && !self.by_name.contains_key(&node) {
-            self.forget(now);
+            self.remove_expired(now);
             if self.by_name.len() >= NODES_MAX {
                 self.refused += 1;
                 return;
@@ -96,15 +98,15 @@ impl Nodes {
         self.by_name.insert(node, known);
     }
 
-    fn forget(&mut self, now: Nanos) {
+    fn remove_expired(&mut self, now: Nanos) {
         self.by_name
             .retain(|_, known| known.connection.is_some() || now.minus(known.seen_at) < FORGOTTEN_AFTER);
     }
 
     /// All that are known, by name.
     pub(super) fn list(&mut self, now: Nanos) -> Vec<NodeReport> {
-        self.forget(now);
-        let report = |(node, known): (&Arc<str>, &Known)| NodeReport {
+        self.remove_expired(now);
+        let report = |(node, known): (&Arc<str>, &KnownNode)| NodeReport {
             node: node.clone(),
             region: known.region.clone(),
             software: known.software.clone(),
@@ -129,7 +131,7 @@ mod tests {
             node: node.into(),
             region: "eu".into(),
             software: "1".into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version,
             partial: None,
         }
@@ -143,7 +145,7 @@ mod tests {
     fn a_node_is_known_until_it_was_gone_for_long() {
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 3), 1, at(0));
-        nodes.told("a", 1, Health { rule_version: 4, ..Health::default() }, at(5));
+        nodes.record_health("a", 1, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(5));
         nodes.joined(&hello("a", 4), 2, at(6));
         nodes.left("a", 1);
         let [node] = &nodes.list(at(700))[..] else { panic!("one node") };
@@ -159,7 +161,7 @@ mod tests {
         nodes.joined(&hello("a", 3), 2, at(0));
         nodes.joined(&hello("a", 3), 1, at(1));
         nodes.left("a", 1);
-        nodes.told("a", 2, Health { rule_version: 4, ..Health::default() }, at(2));
+        nodes.record_health("a", 2, FollowerHealth { rule_version: 4, ..FollowerHealth::default() }, at(2));
         assert!(nodes.list(at(2))[0].is_connected);
         nodes.left("a", 2);
         assert!(!nodes.list(at(2))[0].is_connected);
@@ -172,7 +174,7 @@ mod tests {
         broker.joined(&hello("b", 3), 2, at(0));
         let mut nodes = Nodes::default();
         nodes.joined(&hello("a", 9), 1, at(1));
-        nodes.heard_of(broker.list(at(1)), at(1));
+        nodes.receive_reports(broker.list(at(1)), at(1));
         let versions: Vec<u64> = nodes.list(at(1)).iter().map(|node| node.rule_version).collect();
         assert_eq!(versions, [9, 3]);
     }

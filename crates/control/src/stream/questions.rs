@@ -5,7 +5,7 @@
 //! skips them, and is among those who didn't answer.
 
 use super::frame::framed;
-use super::message::{AnswerPart, Asker, Down, Question, QuestionId};
+use super::message::{AnswerPart, Asker, Question, QuestionId, ServerMessage};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ const ANSWERS_BYTES_MAX: usize = 64 << 20;
 /// Of one part, so that parts find room on a stream that others wait for too.
 const PART_BYTES: usize = 16 << 10;
 
-/// What one node said.
+/// One node's answer to a question.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct NodeAnswer {
     pub node: Arc<str>,
     pub region: Arc<str>,
     /// Or why it has none.
-    pub said: Result<Bytes, String>,
+    pub result: Result<Bytes, String>,
 }
 
-impl Answer {
+impl NodeAnswer {
     /// What goes up, in parts.
     pub(super) fn parts(&self, id: QuestionId) -> Vec<AnswerPart> {
-        let (bytes, is_problem) = match &self.said {
+        let (bytes, is_problem) = match &self.result {
             Ok(bytes) if bytes.len() <= ANSWER_BYTES_MAX => (bytes.clone(), false),
             Ok(_) => (Bytes::from_static(b"the answer is too long"), true),
             Err(problem) => {
@@ -60,7 +60,7 @@ impl Answer {
 /// What came of a question.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Answers {
-    pub answers: Vec<Answer>,
+    pub answers: Vec<NodeAnswer>,
     /// Who was asked and said nothing in time.
     pub silent: Vec<Arc<str>>,
 }
@@ -81,14 +81,14 @@ struct Open {
     revision: u64,
     message: Bytes,
     awaited: BTreeSet<Arc<str>>,
-    gathered: BTreeMap<Arc<str>, Gathered>,
+    gathered: BTreeMap<Arc<str>, GatheredAnswers>,
     bytes: usize,
     /// Told when nobody is awaited any more.
     done: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct GatheredAnswers {
     region: Arc<str>,
     bytes: BytesMut,
     is_problem: bool,
@@ -97,7 +97,7 @@ struct Gathered {
 
 /// What is asked, of whom, and until when.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
+pub(super) struct QuestionRequest<'a> {
     pub(super) query: &'a str,
     pub(super) asker: Asker,
     pub(super) within: Duration,
@@ -108,7 +108,7 @@ impl Questions {
     /// `revision`: with which it goes down. The receiver hears when all have answered.
     pub(super) fn ask(
         &mut self,
-        asking: Asking<'_>,
+        asking: QuestionRequest<'_>,
         revision: u64,
     ) -> Result<(QuestionId, oneshot::Receiver<()>), TooManyQuestions> {
         if self.open.len() >= QUESTIONS_MAX {
@@ -118,11 +118,11 @@ impl Questions {
         let id = QuestionId(self.last_id);
         let within_ms = u64::try_from(asking.within.as_millis()).unwrap_or(u64::MAX);
         let question = Question { id, within_ms, asker: asking.asker, query: asking.query.into() };
-        let message = framed(|out| Down::Question(question).encode(out)).into();
+        let message = framed(|out| ServerMessage::Question(question).encode(out)).into();
         let (done, is_done) = oneshot::channel();
         let (gathered, bytes) = (BTreeMap::new(), 0);
         let mut open = Open { revision, message, awaited: asking.of, gathered, bytes, done: Some(done) };
-        open.tell_if_done();
+        open.complete_if_done();
         self.open.insert(id, open);
         Ok((id, is_done))
     }
@@ -133,10 +133,10 @@ impl Questions {
         newer.map(|open| (open.revision, open.message.clone()))
     }
 
-    /// What isn't asked any more is nobody's.
-    pub(super) fn heard(&mut self, part: AnswerPart) {
+    /// Handles a part of an answer. Parts of questions that are over are dropped.
+    pub(super) fn receive(&mut self, part: AnswerPart) {
         let Some(open) = self.open.get_mut(&part.id) else { return };
-        let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| Gathered {
+        let gathered = open.gathered.entry(part.node.clone()).or_insert_with(|| GatheredAnswers {
             region: part.region.clone(),
             bytes: BytesMut::new(),
             is_problem: part.is_problem,
@@ -147,7 +147,7 @@ impl Questions {
         }
         let length = part.bytes.len();
         if gathered.bytes.len() + length > ANSWER_BYTES_MAX || open.bytes + length > ANSWERS_BYTES_MAX {
-            *gathered = Gathered {
+            *gathered = GatheredAnswers {
                 region: part.region,
                 bytes: BytesMut::from(&b"the answers are too long: ask for less"[..]),
                 is_problem: true,
@@ -160,7 +160,7 @@ impl Questions {
         }
         if gathered.is_whole {
             open.awaited.remove(&part.node);
-            open.tell_if_done();
+            open.complete_if_done();
         }
     }
 
@@ -168,20 +168,20 @@ impl Questions {
     pub(super) fn take(&mut self, id: QuestionId) -> Answers {
         let Some(open) = self.open.remove(&id) else { return Answers::default() };
         let whole = open.gathered.into_iter().filter(|(_, gathered)| gathered.is_whole);
-        let answer = |(node, gathered): (Arc<str>, Gathered)| {
+        let answer = |(node, gathered): (Arc<str>, GatheredAnswers)| {
             let bytes = gathered.bytes.freeze();
-            let said = match gathered.is_problem {
+            let result = match gathered.is_problem {
                 true => Err(String::from_utf8_lossy(&bytes).into_owned()),
                 false => Ok(bytes),
             };
-            Answer { node, region: gathered.region, said }
+            NodeAnswer { node, region: gathered.region, result }
         };
         Answers { answers: whole.map(answer).collect(), silent: open.awaited.into_iter().collect() }
     }
 }
 
 impl Open {
-    fn tell_if_done(&mut self) {
+    fn complete_if_done(&mut self) {
         if self.awaited.is_empty()
             && let Some(done) = self.done.take()
         {
@@ -195,8 +195,8 @@ impl Open {
 mod tests {
     use super::*;
 
-    fn asking(of: &[&str]) -> Asking<'static> {
-        Asking {
+    fn asking(of: &[&str]) -> QuestionRequest<'static> {
+        QuestionRequest {
             query: "rule=a",
             asker: Asker::Operator,
             within: Duration::from_secs(2),
@@ -204,9 +204,9 @@ mod tests {
         }
     }
 
-    fn answer(node: &str, said: Result<&[u8], &str>) -> Answer {
-        let said = said.map(Bytes::copy_from_slice).map_err(str::to_owned);
-        Answer { node: node.into(), region: "eu".into(), said }
+    fn answer(node: &str, result: Result<&[u8], &str>) -> NodeAnswer {
+        let result = result.map(Bytes::copy_from_slice).map_err(str::to_owned);
+        NodeAnswer { node: node.into(), region: "eu".into(), result }
     }
 
     #[test]
@@ -220,14 +220,14 @@ mod tests {
         assert!(parts.len() > 2);
         parts.insert(1, of_b.pop().unwrap());
         let last = parts.pop().unwrap();
-        parts.into_iter().for_each(|part| questions.heard(part));
+        parts.into_iter().for_each(|part| questions.receive(part));
         assert!(is_done.try_recv().is_err());
-        questions.heard(last.clone());
+        questions.receive(last.clone());
         assert!(is_done.try_recv().is_err(), "c is still awaited");
         let answers = questions.take(id);
         assert_eq!(answers.answers, [of_a, answer("b", Err("no log"))]);
         assert_eq!(answers.silent, ["c".into()]);
-        questions.heard(last);
+        questions.receive(last);
         assert_eq!(questions.take(id), Answers::default(), "too late");
     }
 
@@ -235,9 +235,9 @@ mod tests {
     fn who_asked_is_told_when_all_have_answered() {
         let mut questions = Questions::default();
         let (id, mut is_done) = questions.ask(asking(&["a"]), 1).unwrap();
-        questions.heard(answer("stranger", Ok(b"x")).parts(id).remove(0));
+        questions.receive(answer("stranger", Ok(b"x")).parts(id).remove(0));
         assert!(is_done.try_recv().is_err());
-        questions.heard(answer("a", Ok(b"")).parts(id).remove(0));
+        questions.receive(answer("a", Ok(b"")).parts(id).remove(0));
         assert!(is_done.try_recv().is_ok());
         let (_, mut nobody) = questions.ask(asking(&[]), 2).unwrap();
         assert!(nobody.try_recv().is_ok(), "nobody was asked");
@@ -250,10 +250,10 @@ mod tests {
         for _ in 0..ANSWER_BYTES_MAX / PART_BYTES + 1 {
             let bytes = vec![0; PART_BYTES].into();
             let (node, region) = ("a".into(), "eu".into());
-            questions.heard(AnswerPart { id, node, region, is_last: false, is_problem: false, bytes });
+            questions.receive(AnswerPart { id, node, region, is_last: false, is_problem: false, bytes });
         }
-        let said = questions.take(id).answers.remove(0).said;
-        assert!(said.unwrap_err().contains("too long"));
+        let result = questions.take(id).answers.remove(0).result;
+        assert!(result.unwrap_err().contains("too long"));
         let _open: Vec<_> = (0..QUESTIONS_MAX).map(|_| questions.ask(asking(&["a"]), 1).unwrap()).collect();
         assert_eq!(questions.ask(asking(&["a"]), 1).unwrap_err(), TooManyQuestions);
     }

@@ -4,7 +4,7 @@
 //! the bound is forgotten, and whoever still needs it gets a snapshot: a slow follower costs nothing.
 
 use super::frame::framed;
-use super::message::Down;
+use super::message::ServerMessage;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ impl Recent {
         if version != self.head + 1 {
             return Err(OutOfOrder { head: self.head, version });
         }
-        let framed: Bytes = framed(|out| Down::Change { version, delta }.encode(out)).into();
+        let framed: Bytes = framed(|out| ServerMessage::Change { version, delta }.encode(out)).into();
         self.bytes += framed.len();
         self.framed.push_back(framed);
         self.head = version;

@@ -10,9 +10,9 @@ use tidegate_core::Nanos;
 use tidegate_rules::{Delta, RuleChange};
 
 /// What is older isn't told. Regions remember orders for thirty times as long (`crates/origin/src/redis/reset.lua`).
-pub const TOLD_FOR: Nanos = Nanos::from_secs(86_400);
+pub const RESET_BROADCAST_TTL: Nanos = Nanos::from_secs(86_400);
 /// Versions with resets that are told; beyond, the oldest aren't.
-pub const TOLD_MAX: usize = 10_000;
+pub const RESET_BROADCAST_MAX: usize = 10_000;
 
 /// The resets of one version.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,49 +49,50 @@ impl PastReset {
 /// In the order in which they were heard of here.
 #[derive(Debug, Default)]
 pub(super) struct Resets {
-    told: BTreeMap<u64, Told>,
+    broadcast: BTreeMap<u64, BroadcastReset>,
     versions: BTreeSet<u64>,
     /// Of the newest here.
     number: u64,
 }
 
+/// A reset that is still sent to followers, and when it was received.
 #[derive(Debug)]
-struct Told {
+struct BroadcastReset {
     reset: PastReset,
-    heard_at: Nanos,
+    received_at: Nanos,
 }
 
-impl Told {
+impl BroadcastReset {
     fn age(&self, now: Nanos) -> Nanos {
-        self.reset.age.plus(now.minus(self.heard_at))
+        self.reset.age.plus(now.minus(self.received_at))
     }
 }
 
 impl Resets {
-    /// Says whether it is news.
-    pub(super) fn hear(&mut self, reset: PastReset, now: Nanos) -> bool {
-        self.forget_old(now);
-        if reset.age >= TOLD_FOR || !self.versions.insert(reset.version) {
+    /// Stores a reset. Returns whether it is new.
+    pub(super) fn receive(&mut self, reset: PastReset, now: Nanos) -> bool {
+        self.remove_expired(now);
+        if reset.age >= RESET_BROADCAST_TTL || !self.versions.insert(reset.version) {
             return false;
         }
         self.number += 1;
-        self.told.insert(self.number, Told { reset, heard_at: now });
-        while self.told.len() > TOLD_MAX {
+        self.broadcast.insert(self.number, BroadcastReset { reset, received_at: now });
+        while self.broadcast.len() > RESET_BROADCAST_MAX {
             // Those that are heard of late are old: by version, not by when they came.
             let Some(oldest) = self.versions.pop_first() else { break };
-            self.told.retain(|_, told| told.reset.version != oldest);
+            self.broadcast.retain(|_, sent| sent.reset.version != oldest);
         }
         true
     }
 
-    fn forget_old(&mut self, now: Nanos) {
-        let Resets { told, versions, .. } = self;
-        told.retain(|_, told| {
-            let is_told = told.age(now) < TOLD_FOR;
-            if !is_told {
-                versions.remove(&told.reset.version);
+    fn remove_expired(&mut self, now: Nanos) {
+        let Resets { broadcast, versions, .. } = self;
+        broadcast.retain(|_, sent| {
+            let is_current = sent.age(now) < RESET_BROADCAST_TTL;
+            if !is_current {
+                versions.remove(&sent.reset.version);
             }
-            is_told
+            is_current
         });
     }
 
@@ -102,10 +103,11 @@ impl Resets {
 
     /// The next one behind a number that is of no later version, and up to which number that was looked for.
     pub(super) fn next(&self, after: u64, version_max: u64, now: Nanos) -> (u64, Option<PastReset>) {
-        let is_due =
-            |(_, told): &(&u64, &Told)| told.reset.version <= version_max && told.age(now) < TOLD_FOR;
-        match self.told.range(after.saturating_add(1)..).find(is_due) {
-            Some((number, told)) => (*number, Some(PastReset { age: told.age(now), ..told.reset.clone() })),
+        let is_due = |(_, sent): &(&u64, &BroadcastReset)| {
+            sent.reset.version <= version_max && sent.age(now) < RESET_BROADCAST_TTL
+        };
+        match self.broadcast.range(after.saturating_add(1)..).find(is_due) {
+            Some((number, sent)) => (*number, Some(PastReset { age: sent.age(now), ..sent.reset.clone() })),
             None => (self.number, None),
         }
     }
@@ -119,7 +121,7 @@ mod tests {
         PastReset { version, age, delta: Bytes::new() }
     }
 
-    fn told(resets: &Resets, version_max: u64, now: Nanos) -> Vec<u64> {
+    fn sent(resets: &Resets, version_max: u64, now: Nanos) -> Vec<u64> {
         let mut after = 0;
         let mut next = || {
             let (number, reset) = resets.next(after, version_max, now);
@@ -130,28 +132,31 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told_once_however_often_it_was_heard_of_and_for_a_day() {
+    fn each_is_current_once_however_often_it_was_heard_of_and_for_a_day() {
         let (hour, mut resets) = (Nanos::from_secs(3600), Resets::default());
-        assert!(resets.hear(reset(7, Nanos::ZERO), Nanos::ZERO));
-        assert!(!resets.hear(reset(7, Nanos::ZERO), hour));
-        assert!(resets.hear(reset(3, Nanos::new(20 * hour.get())), hour), "heard of late");
-        assert!(!resets.hear(reset(2, TOLD_FOR), hour));
-        assert_eq!(told(&resets, 10, hour), [7, 3]);
-        assert_eq!(told(&resets, 5, hour), [3]);
+        assert!(resets.receive(reset(7, Nanos::ZERO), Nanos::ZERO));
+        assert!(!resets.receive(reset(7, Nanos::ZERO), hour));
+        assert!(resets.receive(reset(3, Nanos::new(20 * hour.get())), hour), "heard of late");
+        assert!(!resets.receive(reset(2, RESET_BROADCAST_TTL), hour));
+        assert_eq!(sent(&resets, 10, hour), [7, 3]);
+        assert_eq!(sent(&resets, 5, hour), [3]);
         let age = resets.next(0, 10, hour).1.unwrap().age;
         assert_eq!(age, hour);
-        assert_eq!(told(&resets, 10, Nanos::new(5 * hour.get())), [7]);
-        assert_eq!(told(&resets, 10, TOLD_FOR), [0_u64; 0]);
+        assert_eq!(sent(&resets, 10, Nanos::new(5 * hour.get())), [7]);
+        assert_eq!(sent(&resets, 10, RESET_BROADCAST_TTL), [0_u64; 0]);
     }
 
     #[test]
     fn the_newest_versions_are_kept() {
         let mut resets = Resets::default();
-        let count = u64::try_from(TOLD_MAX).unwrap();
+        let count = u64::try_from(RESET_BROADCAST_MAX).unwrap();
         for version in (1..=count + 3).rev() {
-            resets.hear(reset(version, Nanos::ZERO), Nanos::ZERO);
+            resets.receive(reset(version, Nanos::ZERO), Nanos::ZERO);
         }
-        assert_eq!((resets.told.len(), resets.versions.len()), (TOLD_MAX, TOLD_MAX));
+        assert_eq!(
+            (resets.broadcast.len(), resets.versions.len()),
+            (RESET_BROADCAST_MAX, RESET_BROADCAST_MAX)
+        );
         assert_eq!(resets.versions.first(), Some(&4));
     }
 }

@@ -35,7 +35,7 @@ impl Staleness {
 
 /// Whom it follows now.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Following {
+pub struct FollowedServer {
     pub name: Arc<str>,
     pub software: Arc<str>,
     /// The version of the protocol that both speak.
@@ -53,7 +53,7 @@ pub struct Status {
     pub head: u64,
     /// Which of the servers it uses, or tries.
     pub server: usize,
-    pub following: Option<Following>,
+    pub following: Option<FollowedServer>,
     /// When it was last known that the rules in force are the newest of all.
     pub confirmed_at: Nanos,
     /// Bytes of a snapshot that is being loaded, and of how many.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
-use tidegate_control::plane::{Ask, Keep, PlaneError, Replace, Who};
+use tidegate_control::plane::{OverrideRetention, OverrideTarget, PlaneError, PushChange, Replace};
 use tidegate_core::Nanos;
 use tidegate_rules::{Mode, RuleChange};
 use tidegate_world::RuleLog;
@@ -12,7 +12,7 @@ async fn a_push_is_logged_with_what_it_replaced_and_everybody_hears_of_it() {
     let plane = open(&store()).await;
     let mut heard = plane.subscribe();
     let first = pushed(&plane, files(RULES)).await;
-    assert_eq!((first.version, first.changes.len(), plane.standing().version), (1, 3, 1));
+    assert_eq!((first.version, first.changes.len(), plane.rules().version), (1, 3, 1));
     let meaning = said(&first);
     assert!(meaning.contains("+ per-user: about 100 over a sliding 1 minute, for each user"), "{meaning}");
     assert!(meaning.contains("+ per-user user=acme-*: limit 1000"), "{meaning}");
@@ -61,7 +61,7 @@ async fn what_cannot_be_in_force_is_never_stored() {
         let error = refused(&plane, ask.clone()).await;
         assert!(matches!(error, PlaneError::Invalid(_)), "{ask:?}: {error}");
     }
-    let unknown = Ask::SetOverride {
+    let unknown = PushChange::SetOverride {
         document: tidegate_rules::DocumentName { tenant: "default".into(), namespace: "apx".into() },
         entry: source("{ rule: per-user, user: bob, limit: 5 }"),
     };
@@ -75,7 +75,7 @@ async fn what_cannot_be_in_force_is_never_stored() {
         r#"{"document":{"namespace":"web","text":"namespace: web\nfleet_mode: off\n"}}"#,
         r#"{"document":{"namespace":"web","text":"namespace: web\nrulez: []\n"}}"#,
     ] {
-        let error = refused(&plane, Ask::Changes(vec![line(text)])).await;
+        let error = refused(&plane, PushChange::Changes(vec![line(text)])).await;
         assert!(matches!(error, PlaneError::Refused { .. } | PlaneError::Invalid(_)), "{text}: {error}");
     }
     assert_eq!(store.head().await, Ok(1));
@@ -105,14 +105,16 @@ async fn overrides_are_set_removed_kept_and_replaced() {
         said(&outcome).contains("~ per-user user=bob: limit 7 until")
             && said(&outcome).contains("→ unlimited")
     );
-    let kept = pushed(&plane, files_as(&RULES.replace("1000", "2000"), Replace::Named, Keep::Kept)).await;
+    let kept =
+        pushed(&plane, files_as(&RULES.replace("1000", "2000"), Replace::Named, OverrideRetention::Kept))
+            .await;
     assert_eq!((kept.changes.len(), overrides(&plane).await.len()), (1, 4));
     let replaced = pushed(&plane, files(&RULES.replace("1000", "2000"))).await;
     assert_eq!((replaced.changes.len(), overrides(&plane).await.len()), (2, 2), "{}", said(&replaced));
-    let who = Who::Entry(source("{ rule: per-user, user: mallory }"));
-    pushed(&plane, Ask::RemoveOverride { document: api(), who: who.clone() }).await;
+    let target = OverrideTarget::Entry(source("{ rule: per-user, user: mallory }"));
+    pushed(&plane, PushChange::RemoveOverride { document: api(), target: target.clone() }).await;
     assert_eq!(overrides(&plane).await.len(), 1);
-    assert_eq!(pushed(&plane, Ask::RemoveOverride { document: api(), who }).await.changes.len(), 0);
+    assert_eq!(pushed(&plane, PushChange::RemoveOverride { document: api(), target }).await.changes.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +122,7 @@ async fn a_push_says_which_counts_start_afresh_and_whom_it_forgets() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
     let preview = async |text: &str| {
-        let push = push(files_as(text, Replace::Named, Keep::Kept));
+        let push = push(files_as(text, Replace::Named, OverrideRetention::Kept));
         said(&plane.preview(&push).await.unwrap())
     };
     let rules = RULES.split("overrides:").next().unwrap();
@@ -144,25 +146,28 @@ async fn a_push_says_which_counts_start_afresh_and_whom_it_forgets() {
     assert!(
         preview(&format!("# a comment\n{rules}")).await.contains("the text changes, its meaning doesn't")
     );
-    assert_eq!(plane.standing().version, 1, "nothing of this was pushed");
+    assert_eq!(plane.rules().version, 1, "nothing of this was pushed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_roll_back_is_a_new_version_with_the_old_content() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
-    let (rules, known) = (plane.standing().documents.clone(), overrides(&plane).await);
-    pushed(&plane, files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, Keep::Pruned))
-        .await;
+    let (rules, known) = (plane.rules().documents.clone(), overrides(&plane).await);
+    pushed(
+        &plane,
+        files_as("namespace: web\nfleet_mode: shadow\nrules: []\n", Replace::All, OverrideRetention::Pruned),
+    )
+    .await;
     pushed(&plane, files(&RULES.replace("mallory", "eve"))).await;
     pushed(&plane, set("{ rule: per-user, user: bob, limit: 7 }")).await;
-    assert_eq!(plane.standing().fleet_mode, Mode::Shadow);
-    let back = pushed(&plane, Ask::RollBack { to: 1 }).await;
-    assert_eq!((back.version, plane.standing().fleet_mode), (5, Mode::Enforce), "{}", said(&back));
-    assert_eq!((&plane.standing().documents, overrides(&plane).await), (&rules, known));
-    pushed(&plane, Ask::RollBack { to: 0 }).await;
-    assert!(plane.standing().documents.is_empty() && overrides(&plane).await.is_empty());
-    assert!(matches!(refused(&plane, Ask::RollBack { to: 7 }).await, PlaneError::Unknown(_)));
+    assert_eq!(plane.rules().fleet_mode, Mode::Shadow);
+    let back = pushed(&plane, PushChange::RollBack { to: 1 }).await;
+    assert_eq!((back.version, plane.rules().fleet_mode), (5, Mode::Enforce), "{}", said(&back));
+    assert_eq!((&plane.rules().documents, overrides(&plane).await), (&rules, known));
+    pushed(&plane, PushChange::RollBack { to: 0 }).await;
+    assert!(plane.rules().documents.is_empty() && overrides(&plane).await.is_empty());
+    assert!(matches!(refused(&plane, PushChange::RollBack { to: 7 }).await, PlaneError::Unknown(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,11 +178,11 @@ async fn an_address_is_named_by_its_group_however_it_comes() {
     pushed(&plane, set("{ rule: per-ip, ip: '2001:db8::1', limit: 5 }")).await;
     let [known] = &overrides(&plane).await[..] else { panic!("one") };
     let group = serde_json::from_str::<ChangeJson>(known).unwrap().change().unwrap();
-    let outcome = pushed(&plane, Ask::Changes(vec![group])).await;
+    let outcome = pushed(&plane, PushChange::Changes(vec![group])).await;
     assert_eq!(outcome.changes.len(), 0, "what was exported is what is there: {known}");
     let line = r#"{"override":{"namespace":"api","rule":"per-ip","key":["2001:db8::1"],"limit":5}}"#;
     let single = serde_json::from_str::<ChangeJson>(line).unwrap().change().unwrap();
-    let error = refused(&plane, Ask::Changes(vec![single])).await;
+    let error = refused(&plane, PushChange::Changes(vec![single])).await;
     assert!(error.to_string().contains("write its group"), "{error}");
 }
 
@@ -185,15 +190,15 @@ async fn an_address_is_named_by_its_group_however_it_comes() {
 async fn a_caller_starts_afresh_once_more_each_time() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
-    let reset = || Ask::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") };
+    let reset = || PushChange::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") };
     for epoch in 1..=3 {
         let outcome = pushed(&plane, reset()).await;
         let RuleChange::Reset { epoch: found, .. } = outcome.changes[0].after else { panic!("{outcome:?}") };
         assert_eq!(found, epoch);
     }
-    let pattern = Ask::Reset { document: api(), entry: source("{ rule: per-user, user: 'b*' }") };
+    let pattern = PushChange::Reset { document: api(), entry: source("{ rule: per-user, user: 'b*' }") };
     assert!(matches!(refused(&plane, pattern).await, PlaneError::Refused { .. }));
-    pushed(&plane, Ask::RollBack { to: 1 }).await;
+    pushed(&plane, PushChange::RollBack { to: 1 }).await;
     let RuleChange::Reset { epoch, .. } = pushed(&plane, reset()).await.changes[0].after else { panic!() };
     assert_eq!(epoch, 4, "a roll back takes no reset back");
 }
@@ -207,7 +212,7 @@ async fn the_latest_resets_are_found_among_all_versions() {
     for number in 0..5 {
         pushed(&plane, set(&format!("{{ rule: per-user, user: u{number}, limit: {number} }}"))).await;
         let entry = source(&format!("{{ rule: per-user, user: u{number} }}"));
-        versions.insert(0, pushed(&plane, Ask::Reset { document: api(), entry }).await.version);
+        versions.insert(0, pushed(&plane, PushChange::Reset { document: api(), entry }).await.version);
     }
     let at = Nanos::from_secs(1_800_000_000);
     let found = plane.resets_since(at, 100).await.unwrap();
@@ -229,8 +234,9 @@ async fn a_backup_restores_every_version_into_an_empty_store() {
         .await;
     }
     pushed(&plane, set("{ rule: search, user: bob, rate: 700000/s, burst: 3 }")).await;
-    pushed(&plane, Ask::FleetMode(Mode::Shadow)).await;
-    pushed(&plane, Ask::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") }).await;
+    pushed(&plane, PushChange::FleetMode(Mode::Shadow)).await;
+    pushed(&plane, PushChange::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") })
+        .await;
     let mut lines = Vec::new();
     while let Some(last) = {
         let after = u64::try_from(lines.len()).unwrap();
@@ -248,14 +254,14 @@ async fn a_backup_restores_every_version_into_an_empty_store() {
         }));
         page.last().map(|entry| entry.summary.version)
     } {
-        assert!(last <= plane.standing().version);
+        assert!(last <= plane.rules().version);
     }
     let entries: Vec<EntryJson> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let other_store = store();
     let other = open(&other_store).await;
-    assert_eq!(other.restore(entries.clone()).await.unwrap(), plane.standing().version);
-    assert_eq!(other.standing().documents, plane.standing().documents);
-    assert_eq!(other.standing().fleet_mode, Mode::Shadow);
+    assert_eq!(other.restore(entries.clone()).await.unwrap(), plane.rules().version);
+    assert_eq!(other.rules().documents, plane.rules().documents);
+    assert_eq!(other.rules().fleet_mode, Mode::Shadow);
     assert_eq!(overrides(&other).await, overrides(&plane).await);
     let (theirs, ours) = (other.entries_after(0).await.unwrap(), plane.entries_after(0).await.unwrap());
     assert_eq!(format!("{theirs:?}"), format!("{ours:?}"), "times and authors too");
@@ -276,7 +282,7 @@ async fn patterns_that_make_a_check_slow_are_refused() {
         pushed(&plane, set(&format!("{{ rule: per-user, user: '{user}', limit: 8 }}"))).await;
     }
     let document = api();
-    let who = Who::Entry(source("{ rule: per-user, user: '*bot1*' }"));
-    pushed(&plane, Ask::RemoveOverride { document, who }).await;
+    let target = OverrideTarget::Entry(source("{ rule: per-user, user: '*bot1*' }"));
+    pushed(&plane, PushChange::RemoveOverride { document, target }).await;
     pushed(&plane, set("{ rule: per-user, user: '*more*', limit: 7 }")).await;
 }

@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::sync::Arc;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
-use tidegate_control::plane::{Ask, ControlPlane, Entry, Push, Replace, Retention};
+use tidegate_control::plane::{ControlPlane, Push, PushChange, Replace, Retention, RuleVersion};
 use tidegate_world::MemoryWorld;
 
 const RETAINED: usize = 5;
@@ -19,17 +19,17 @@ async fn open_small(store: &Arc<MemoryWorld>, bytes: u64) -> Arc<ControlPlane> {
     plane
 }
 
-fn document(tenant: &str, namespace: &str, limit: usize) -> Ask {
+fn document(tenant: &str, namespace: &str, limit: usize) -> PushChange {
     let rules = format!("rules: [{{ name: own, key: [user], limit: {limit} per 1h }}]");
     files(&format!("tenant: {tenant}\nnamespace: {namespace}\n{rules}\n"))
 }
 
-async fn push_as(plane: &ControlPlane, tenant: &str, ask: Ask) -> u64 {
+async fn push_as(plane: &ControlPlane, tenant: &str, ask: PushChange) -> u64 {
     plane.push(Push { tenant: Some(tenant.into()), ..push(ask) }).await.unwrap().version
 }
 
-async fn all_entries(plane: &ControlPlane) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+async fn all_entries(plane: &ControlPlane) -> Vec<RuleVersion> {
+    let mut entries: Vec<RuleVersion> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |entry| entry.summary.version);
         let page = plane.entries_after(after).await.unwrap();
@@ -40,7 +40,7 @@ async fn all_entries(plane: &ControlPlane) -> Vec<Entry> {
     }
 }
 
-fn pruned(entries: &[Entry]) -> Vec<u64> {
+fn pruned(entries: &[RuleVersion]) -> Vec<u64> {
     entries.iter().filter(|entry| entry.is_pruned()).map(|entry| entry.summary.version).collect()
 }
 
@@ -75,13 +75,15 @@ async fn a_tenant_has_its_latest_versions_in_full_and_of_others_what_is_in_force
 #[tokio::test(start_paused = true)]
 async fn a_tenant_goes_back_within_its_history_and_an_operator_anywhere() {
     let plane = filled(&store()).await;
-    let back =
-        |tenant: Option<&str>, to| Push { tenant: tenant.map(Into::into), ..push(Ask::RollBack { to }) };
+    let back = |tenant: Option<&str>, to| Push {
+        tenant: tenant.map(Into::into),
+        ..push(PushChange::RollBack { to })
+    };
     let refused = plane.push(back(Some("mallory"), 3)).await.expect_err("pruned").to_string();
     assert!(refused.contains("no longer kept"), "{refused}");
     plane.push(back(Some("mallory"), 39)).await.unwrap();
     let text = |tenant: &str, namespace: &str| {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let found = standing
             .documents
             .iter()
@@ -125,7 +127,7 @@ async fn a_backup_of_a_pruned_history_restores_the_same_rules() {
     });
     let other = open(&store()).await;
     assert_eq!(other.restore(lines.collect()).await.unwrap(), 41);
-    assert_eq!(other.standing().documents, plane.standing().documents);
+    assert_eq!(other.rules().documents, plane.rules().documents);
 }
 
 /// A process that was away for longer than a tenant's history goes back reads the rules anew.
@@ -135,13 +137,13 @@ async fn who_is_behind_a_pruned_version_misses_nothing_that_was_removed() {
     let plane = open_small(&store, u64::MAX).await;
     push_as(&plane, "mallory", document("mallory", "gone", 1)).await;
     let late = open(&store).await;
-    let Ask::Files { pushed, overrides, .. } = document("mallory", "again", 2) else { unreachable!() };
-    push_as(&plane, "mallory", Ask::Files { pushed, replace: Replace::All, overrides }).await;
+    let PushChange::Files { pushed, overrides, .. } = document("mallory", "again", 2) else { unreachable!() };
+    push_as(&plane, "mallory", PushChange::Files { pushed, replace: Replace::All, overrides }).await;
     for limit in 3..=40 {
         push_as(&plane, "mallory", document("mallory", "again", limit)).await;
     }
-    assert_eq!(late.standing().version, 1, "it has yet to look");
+    assert_eq!(late.rules().version, 1, "it has yet to look");
     assert!(pruned(&all_entries(&plane).await).contains(&2), "the version that removed it");
     assert_eq!(late.wait_beyond(39, std::time::Duration::from_secs(5)).await, 40);
-    assert_eq!(late.standing().documents, plane.standing().documents);
+    assert_eq!(late.rules().documents, plane.rules().documents);
 }

@@ -4,7 +4,7 @@ use crate::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::BTreeMap;
-use tidegate_control::plane::{Ask, Keep, Replace, Written, WrittenOverrides};
+use tidegate_control::plane::{ExportedRules, OverrideRetention, PushChange, Replace, WrittenOverrides};
 use tidegate_core::Nanos;
 use tidegate_rules::{DocumentName, RuleChange};
 use tidegate_world::MemoryWorld;
@@ -145,7 +145,7 @@ fn text(name: &str, made: &MadeNamespace) -> String {
 }
 
 /// What `tidegate rules get` prints of it.
-fn printed(written: &Written) -> String {
+fn printed(written: &ExportedRules) -> String {
     let documents: String = written.documents.values().map(|text| format!("---\n{text}")).collect();
     format!("# version {}\n{documents}", written.version)
 }
@@ -165,7 +165,7 @@ fn rules_that_are_printed_and_pushed_back_change_nothing() {
         runtime.block_on(async {
             let store = MemoryWorld::new(Box::new(|| Nanos::from_secs(1_800_000_000)));
             let plane = open(&std::sync::Arc::new(store)).await;
-            let pushed = match tidegate_rules::Pushed::read(
+            let pushed = match tidegate_rules::PushedRules::read(
                 &[source(&file)],
                 &tidegate_core::FleetSecret::BUILT_IN,
                 tidegate_rules::envoy::Windows::Fixed,
@@ -175,14 +175,15 @@ fn rules_that_are_printed_and_pushed_back_change_nothing() {
                 Err(errors) => return Err(TestCaseError::reject(errors.to_string())),
             };
             let overrides = pushed.overrides.len();
-            let files = Ask::Files { pushed, replace: Replace::Named, overrides: Keep::Kept };
+            let files =
+                PushChange::Files { pushed, replace: Replace::Named, overrides: OverrideRetention::Kept };
             plane.push(push(files)).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
             let written = plane.written(|_| true).await.unwrap();
             let all = WrittenOverrides::Included { written: overrides, left_out: 0 };
             prop_assert_eq!(written.overrides, all, "of {}", file);
             seen.set(seen.get() + overrides);
             let text = printed(&written);
-            for keep in [Keep::Kept, Keep::Pruned] {
+            for keep in [OverrideRetention::Kept, OverrideRetention::Pruned] {
                 let outcome = plane.preview(&push(files_as(&text, Replace::All, keep))).await.unwrap();
                 prop_assert_eq!(
                     outcome.changes.len(),
@@ -206,9 +207,10 @@ async fn a_push_removes_no_override_unless_it_is_told_to() {
     pushed(&plane, files(RULES)).await;
     pushed(&plane, set("{ rule: per-user, user: bob, limit: 500 }")).await;
     let bare = format!("# a comment\n{}", RULES.split("overrides:").next().unwrap());
-    let kept = pushed(&plane, files_as(&bare, Replace::Named, Keep::Kept)).await;
+    let kept = pushed(&plane, files_as(&bare, Replace::Named, OverrideRetention::Kept)).await;
     assert_eq!((kept.changes.len(), overrides(&plane).await.len()), (1, 3));
-    let preview = plane.preview(&push(files_as(RULES, Replace::Named, Keep::Pruned))).await.unwrap();
+    let preview =
+        plane.preview(&push(files_as(RULES, Replace::Named, OverrideRetention::Pruned))).await.unwrap();
     let meaning = said(&preview);
     assert!(meaning.contains("- 1 override is removed:\n- per-user user=bob: limit 500"), "{meaning}");
     assert!(!meaning.contains("its meaning doesn't"), "{meaning}");
@@ -219,10 +221,10 @@ async fn overrides_of_rules_that_are_gone_are_left_out_and_stay() {
     let plane = open(&store()).await;
     pushed(&plane, files(RULES)).await;
     let renamed = RULES.split("overrides:").next().unwrap().replace("per-user", "each-user");
-    pushed(&plane, files_as(&renamed, Replace::Named, Keep::Kept)).await;
+    pushed(&plane, files_as(&renamed, Replace::Named, OverrideRetention::Kept)).await;
     let written = plane.written(|_| true).await.unwrap();
     assert_eq!(written.overrides, WrittenOverrides::Included { written: 0, left_out: 2 });
-    let again = pushed(&plane, files_as(&printed(&written), Replace::All, Keep::Kept)).await;
+    let again = pushed(&plane, files_as(&printed(&written), Replace::All, OverrideRetention::Kept)).await;
     assert_eq!((again.changes.len(), overrides(&plane).await.len()), (0, 2));
 }
 
@@ -237,14 +239,17 @@ async fn of_very_many_overrides_none_are_written() {
         rule: "per-user".into(),
         parts: [format!("user-{number}").into()].into(),
     };
-    let value =
-        tidegate_rules::Override { change: tidegate_rules::Change::Unlimited, hot: false, until: Nanos::MAX };
+    let value = tidegate_rules::Override {
+        change: tidegate_rules::OverrideEffect::Unlimited,
+        hot: false,
+        until: Nanos::MAX,
+    };
     let set = |number| RuleChange::Override { name: name(number), value: Some(value) };
-    pushed(&plane, Ask::Changes((0..9_998).map(set).collect())).await;
+    pushed(&plane, PushChange::Changes((0..9_998).map(set).collect())).await;
     let is_api = |name: &DocumentName| *name == api();
     let written = plane.written(is_api).await.unwrap();
     assert_eq!(written.overrides, WrittenOverrides::Included { written: 10_000, left_out: 0 });
-    pushed(&plane, Ask::Changes(vec![set(10_000)])).await;
+    pushed(&plane, PushChange::Changes(vec![set(10_000)])).await;
     let written = plane.written(is_api).await.unwrap();
     assert_eq!(written.overrides, WrittenOverrides::TooMany);
     assert!(!written.documents[&api()].contains("overrides"));

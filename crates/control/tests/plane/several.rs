@@ -90,7 +90,7 @@ async fn a_store_that_is_away_is_told_of_and_found_again() {
     assert!(error.to_string().contains("pulled the plug"), "{error}");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert!(plane.problem().is_some_and(|problem| problem.contains("pulled the plug")));
-    assert_eq!(plane.standing().version, 1, "what is known stays");
+    assert_eq!(plane.rules().version, 1, "what is known stays");
     store.set_outage(None);
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(plane.problem(), None);

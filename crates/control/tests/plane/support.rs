@@ -1,10 +1,12 @@
 //! A control plane of a test's own, and short ways to ask it.
 
 use std::sync::Arc;
-use tidegate_control::plane::{Ask, ControlPlane, Keep, Outcome, PlaneError, Push, Replace};
+use tidegate_control::plane::{
+    ControlPlane, OverrideRetention, PlaneError, Push, PushChange, PushOutcome, Replace,
+};
 use tidegate_core::{FleetSecret, Nanos};
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{DocumentName, Pushed, Source};
+use tidegate_rules::{DocumentName, PushedRules, Source};
 use tidegate_world::MemoryWorld;
 
 pub(crate) const RULES: &str = "\
@@ -35,38 +37,38 @@ pub(crate) fn source(text: &str) -> Source {
     Source { name: "rules.yaml".to_owned(), text: text.as_bytes().to_vec() }
 }
 
-pub(crate) fn files(text: &str) -> Ask {
-    files_as(text, Replace::Named, Keep::Pruned)
+pub(crate) fn files(text: &str) -> PushChange {
+    files_as(text, Replace::Named, OverrideRetention::Pruned)
 }
 
-pub(crate) fn files_as(text: &str, replace: Replace, overrides: Keep) -> Ask {
-    let pushed = Pushed::read(&[source(text)], &FleetSecret::BUILT_IN, Windows::Fixed);
-    Ask::Files { pushed: pushed.unwrap_or_else(|errors| panic!("{errors}")), replace, overrides }
+pub(crate) fn files_as(text: &str, replace: Replace, overrides: OverrideRetention) -> PushChange {
+    let pushed = PushedRules::read(&[source(text)], &FleetSecret::BUILT_IN, Windows::Fixed);
+    PushChange::Files { pushed: pushed.unwrap_or_else(|errors| panic!("{errors}")), replace, overrides }
 }
 
 pub(crate) fn api() -> DocumentName {
     DocumentName { tenant: "default".into(), namespace: "api".into() }
 }
 
-pub(crate) fn set(entry: &str) -> Ask {
-    Ask::SetOverride { document: api(), entry: source(entry) }
+pub(crate) fn set(entry: &str) -> PushChange {
+    PushChange::SetOverride { document: api(), entry: source(entry) }
 }
 
-pub(crate) fn push(ask: Ask) -> Push {
+pub(crate) fn push(ask: PushChange) -> Push {
     let (author, reason) = ("alice".to_owned(), "because".to_owned());
-    Push { ask, if_version: None, author, reason, tenant: None }
+    Push { change: ask, if_version: None, author, reason, tenant: None }
 }
 
-pub(crate) async fn pushed(plane: &ControlPlane, ask: Ask) -> Outcome {
+pub(crate) async fn pushed(plane: &ControlPlane, ask: PushChange) -> PushOutcome {
     plane.push(push(ask)).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub(crate) async fn refused(plane: &ControlPlane, ask: Ask) -> PlaneError {
+pub(crate) async fn refused(plane: &ControlPlane, ask: PushChange) -> PlaneError {
     plane.push(push(ask)).await.expect_err("this can't be")
 }
 
 /// What an outcome means, as lines.
-pub(crate) fn said(outcome: &Outcome) -> String {
+pub(crate) fn said(outcome: &PushOutcome) -> String {
     lines(&outcome.lines)
 }
 

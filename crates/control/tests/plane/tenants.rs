@@ -1,13 +1,13 @@
 //! A tenant changes what is its own, and nothing else.
 
 use crate::support::*;
-use tidegate_control::plane::{Ask, Keep, PlaneError, Push, Replace};
+use tidegate_control::plane::{OverrideRetention, PlaneError, Push, PushChange, Replace};
 use tidegate_rules::{DocumentName, Mode};
 
 const ACME: &str =
     "tenant: acme\nnamespace: api\nrules:\n  - { name: per-user, key: [user], limit: 5 per 1m }\n";
 
-fn of_acme(ask: Ask) -> Push {
+fn of_acme(ask: PushChange) -> Push {
     Push { tenant: Some("acme".into()), ..push(ask) }
 }
 
@@ -20,16 +20,16 @@ async fn what_is_anothers_or_the_fleets_is_out_of_reach() {
         files(RULES.replace("100", "5").as_str()),
         files(&format!("{ACME}---\nnamespace: web\n")),
         set("{ rule: per-user, user: bob, limit: 7 }"),
-        Ask::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") },
+        PushChange::Reset { document: api(), entry: source("{ rule: per-user, user: bob }") },
     ] {
         let error = plane.push(of_acme(ask.clone())).await.expect_err("another's");
         assert!(matches!(error, PlaneError::Forbidden { .. }), "{ask:?}: {error}");
     }
-    for ask in [Ask::FleetMode(Mode::Off), files(&ACME.replace("rules:", "fleet_mode: off\nrules:"))] {
+    for ask in [PushChange::FleetMode(Mode::Off), files(&ACME.replace("rules:", "fleet_mode: off\nrules:"))] {
         let error = plane.push(of_acme(ask)).await.expect_err("the fleet's");
         assert!(matches!(error, PlaneError::FleetIsForbidden), "{error}");
     }
-    assert_eq!(plane.standing().version, 2);
+    assert_eq!(plane.rules().version, 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,17 +38,17 @@ async fn all_and_back_mean_its_own() {
     plane.push(of_acme(files(ACME))).await.unwrap();
     pushed(&plane, files(RULES)).await;
     let web = ACME.replace("namespace: api", "namespace: web");
-    plane.push(of_acme(files_as(&web, Replace::All, Keep::Pruned))).await.unwrap();
+    plane.push(of_acme(files_as(&web, Replace::All, OverrideRetention::Pruned))).await.unwrap();
     let names = |plane: &tidegate_control::plane::ControlPlane| {
         plane
-            .standing()
+            .rules()
             .documents
             .keys()
             .map(|name| format!("{}/{}", name.tenant, name.namespace))
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&plane), ["acme/web", "default/api"]);
-    plane.push(of_acme(Ask::RollBack { to: 1 })).await.unwrap();
+    plane.push(of_acme(PushChange::RollBack { to: 1 })).await.unwrap();
     assert_eq!(names(&plane), ["acme/api", "default/api"], "what others did meanwhile stays");
     let of_namespace = DocumentName { tenant: "acme".into(), namespace: "web".into() };
     let versions = async |tenant: Option<&str>, namespace: Option<&DocumentName>| {
@@ -89,7 +89,7 @@ async fn two_hostile_tenants_leave_room_for_an_honest_one() {
         }
         plane.push(push_as(hostile, &many(hostile, 2_000))).await.unwrap();
         // Pushes, previews and what everybody hears of go on for the others.
-        let version = plane.standing().version;
+        let version = plane.rules().version;
         let number = if hostile == "mallory" { "6 per" } else { "7 per" };
         let next = push_as("honest", &honest.replace("5 per", number));
         assert_eq!(plane.preview(&next).await.unwrap().version, version);
@@ -99,7 +99,7 @@ async fn two_hostile_tenants_leave_room_for_an_honest_one() {
     }
     // A tenant that has used up its share may still change its rules and remove some.
     plane.push(push_as("mallory", &many("mallory", 1_000))).await.unwrap();
-    let bad = Ask::Changes(vec![tidegate_rules::RuleChange::Document {
+    let bad = PushChange::Changes(vec![tidegate_rules::RuleChange::Document {
         name: DocumentName { tenant: "honest".into(), namespace: "api".into() },
         text: Some("tenant: honest\nnamespace: api\nrules: [{ name: a }]\n".into()),
     }]);

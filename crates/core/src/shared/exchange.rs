@@ -5,18 +5,18 @@
 
 use super::{Deadline, OWNS_CURRENT, OWNS_PREVIOUS, SharedState, UNCONFIRMED, WORLD_SPENT};
 use crate::counts::{CellReply, Counts, ReplyError};
-use crate::decision::Settle;
+use crate::decision::ChargeMode;
 use crate::exchange::{CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, WindowSync};
-use crate::gcra_sync::{Busy, GcraSync, adopt};
+use crate::gcra_sync::{BusyPeriod, GcraSync, adopt};
 use crate::limit::{Rate, Spec};
 use crate::packed::{
     adopted_denominator, gcra_tag, is_gcra, payload_of, rate_of, step_of, tag_with_step, window_expires,
     window_tag,
 };
-use crate::state::{Publish, sequence_of, window_expiry};
+use crate::state::{PublishUrgency, sequence_of, window_expiry};
 use crate::time::{Nanos, Sequence};
 use crate::window::add_count;
-use crate::world::{Unpublished, is_spent};
+use crate::world::{CellUsage, is_spent};
 
 /// A store keeps a bucket so long after it is full again.
 const BUCKET_MARGIN: Nanos = Nanos::from_secs(60);
@@ -33,9 +33,9 @@ impl SharedState {
         if regional > 0 { (own, regional) } else { (self.previous.own, self.previous.regional()) }
     }
 
-    /// The same as the origin last told it. What was admitted since isn't in it: nobody knows the others' part
-    /// of that, and by its own alone a node that hears nothing would come to think that it is the only one.
-    pub fn share_when_last_heard(&self) -> (u64, u64) {
+    /// Returns the node's share and the total, as the origin last reported them. What was admitted since isn't counted:
+    /// the others' part of that is unknown, and with its own alone, an isolated node would take itself for the only one.
+    pub fn share_when_last_received(&self) -> (u64, u64) {
         if is_gcra(self.tag) {
             return (0, 0);
         }
@@ -50,7 +50,7 @@ impl SharedState {
             let mut state = *self;
             if state.sequence.0 != burst.get() {
                 // A decision that had to ask was taken back, and what it forgave with it.
-                state.change_burst(rate, burst.get(), Settle::IfAdmitted, now);
+                state.change_burst(rate, burst.get(), ChargeMode::IfAdmitted, now);
             }
             return CountSync::Gcra { sync: state.gcra_sync(rate, now), burst: burst.get() };
         }
@@ -110,7 +110,7 @@ impl SharedState {
         let cumulative = if self.has_forgotten() { 0 } else { self.current.component() };
         let has_unsynced = self.current.unsynced() > 0;
         let oldest = if has_unsynced { Nanos::new(self.current.others) } else { now };
-        let busy = if self.has_forgotten() { Busy::default() } else { self.busy() };
+        let busy = if self.has_forgotten() { BusyPeriod::default() } else { self.busy() };
         let acked = self.current.stored;
         GcraSync { cumulative, acked, sent: acked, oldest, busy, rate }
     }
@@ -154,7 +154,8 @@ impl SharedState {
             (CountSync::Window(sync), CountReply::Window { current, previous, owners }) => {
                 // A publish, which doesn't know the limit, is about the cell that the state was in. If the state is in an
                 // earlier one now, its clock was set back, and what was counted was carried there.
-                let is_publish = sync.limit == 0 && sent.wants.asks.is_empty() && sent.wants.lease.is_none();
+                let is_publish =
+                    sync.limit == 0 && sent.request.asks.is_empty() && sent.request.lease.is_none();
                 if is_publish && payload_of(after.tag) != 0 && sync.sequence > after.sequence {
                     return Ok(());
                 }
@@ -169,18 +170,18 @@ impl SharedState {
             (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, stored, owners }) => {
                 // A late reply that was asked for with a larger burst must not bring that burst back.
                 if burst > 0 && (after.sequence.0 == 0 || burst < after.sequence.0) {
-                    after.change_burst(sync.rate, burst, Settle::IfAdmitted, sent_at);
+                    after.change_burst(sync.rate, burst, ChargeMode::IfAdmitted, sent_at);
                 }
                 after.merge_gcra(&sync, busy, stored, granted, sent_at)?;
                 owners
             }
             _ => return Err(ReplyError::OtherAlgorithm),
         };
-        if let Some(wish) = sent.wants.lease {
+        if let Some(wish) = sent.request.lease {
             after.take_lease(sent, wish, reply, sent_at);
         }
         after.owners = u16::try_from(owners).unwrap_or(u16::MAX).max(1);
-        if sent.wants.peek {
+        if sent.request.peek {
             // The node has looked, and owns no more than before.
             after.marks =
                 after.marks & !(OWNS_CURRENT | OWNS_PREVIOUS) | self.marks & (OWNS_CURRENT | OWNS_PREVIOUS);
@@ -193,7 +194,7 @@ impl SharedState {
             None if granted > 0 || self.marks & UNCONFIRMED != 0 => after.unconfirm(),
             None => {}
         }
-        after.queued = if after.unsynced() > 0 { Publish::Soon } else { Publish::Nothing };
+        after.queued = if after.unsynced() > 0 { PublishUrgency::Soon } else { PublishUrgency::Nothing };
         *self = after;
         Ok(())
     }
@@ -217,7 +218,7 @@ impl SharedState {
                 self.current.world = add_count(self.current.world, units);
             }
         }
-        self.queued = if self.unsynced() > 0 { Publish::Soon } else { self.queued };
+        self.queued = if self.unsynced() > 0 { PublishUrgency::Soon } else { self.queued };
     }
 
     fn merge_window(
@@ -253,7 +254,7 @@ impl SharedState {
     fn merge_gcra(
         &mut self,
         sent: &GcraSync,
-        busy: Busy,
+        busy: BusyPeriod,
         stored: u64,
         granted: u64,
         sent_at: Nanos,
@@ -310,7 +311,7 @@ impl WindowSync {
     fn has_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
         let used = self.used(current, previous, now);
         let CellReply { total, published, .. } = current;
-        is_spent(&Unpublished { limit: self.limit, used, total, published }, self.regions)
+        is_spent(&CellUsage { limit: self.limit, used, total, published }, self.regions)
     }
 }
 
@@ -334,9 +335,9 @@ impl WindowSync {
 
 /// How much of the replied component is new by this very exchange.
 fn granted_in(sent: &KeySync, reply: &KeyReply) -> u64 {
-    if sent.wants.reserve.is_some() {
+    if sent.request.hold.is_some() {
         return 0;
     }
-    let granted = sent.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+    let granted = sent.request.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
     granted.fold(reply.drawn, |sum, (cost, _)| add_count(sum, *cost))
 }

@@ -8,18 +8,18 @@
 use super::{Deadline, SharedState};
 use crate::ask::{Accuracy, Class, View, sharers};
 use crate::counts::CellReply;
-use crate::decision::{Decision, Settle, Verdict};
+use crate::decision::{ChargeMode, Decision, Verdict};
 use crate::exchange::{
-    CountReply, CountSync, DRAW_AHEAD, KeyReply, KeySync, LEASED_FOR, LeaseWish, WindowSync,
+    CountReply, CountSync, DRAW_AHEAD, KEY_LEASE_TTL, KeyReply, KeySync, LeaseRequest, WindowSync,
 };
 use crate::gcra::{self, Tat};
-use crate::gcra_sync::{Busy, GcraSync, interval_times};
+use crate::gcra_sync::{BusyPeriod, GcraSync, interval_times};
 use crate::item::{Charge, Item};
 use crate::limit::{Burst, Cost, Rate, Spec};
 use crate::packed::is_gcra;
 use crate::state::decide_window;
 use crate::time::{Nanos, Sequence};
-use crate::window::{Counted, add_count, sliding_used};
+use crate::window::{WindowCounts, add_count, sliding_used};
 use std::num::NonZeroU32;
 
 /// It is renewed when an eighth of it is left, or less.
@@ -81,7 +81,7 @@ impl Lease {
 pub fn is_leasable(spec: &Spec, live_nodes: u32) -> bool {
     let is_large = spec.shown_limit() >= LEASED_FROM * u64::from(live_nodes.max(1));
     match *spec {
-        Spec::Gcra { rate, burst } => is_large && interval_times(rate, burst.get()) >= LEASED_FOR,
+        Spec::Gcra { rate, burst } => is_large && interval_times(rate, burst.get()) >= KEY_LEASE_TTL,
         _ => is_large,
     }
 }
@@ -129,27 +129,27 @@ impl SharedState {
         (self.sequence, self.current.own)
     }
 
-    /// What to draw for a key of which so much is admitted while a lease lasts.
-    pub fn lease_wish(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseWish {
+    /// Returns what to draw for a key of which `demand` units are admitted while a lease lasts.
+    pub fn lease_request(&self, item: &Item, demand: u64, live_nodes: u32, now: Nanos) -> LeaseRequest {
         let view = View { regions: item.regions, ..self.view(0, live_nodes, now) };
         if is_long(&item.spec) {
-            return self.long_lease_wish(item, demand, sharers(&view, Class::Abuse), now);
+            return self.long_lease_request(item, demand, sharers(&view, Class::Abuse), now);
         }
         let parts = NonZeroU32::new(sharers(&view, item.class)).unwrap_or(NonZeroU32::MIN);
         let spare = match item.spec {
             // A bucket far from empty refills faster than it is spent, and what is drawn of it lapses as fast.
             Spec::Gcra { rate, burst } => {
                 let left = left_of_bucket(rate, burst.get(), self.busy(), now);
-                rate.burst_over(LEASED_FOR).get().min(left / (SPARE_DIVISOR * u64::from(parts.get())))
+                rate.burst_over(KEY_LEASE_TTL).get().min(left / (SPARE_DIVISOR * u64::from(parts.get())))
             }
             _ => 0,
         };
-        LeaseWish { most: demand.max(spare).max(1), parts }
+        LeaseRequest { most: demand.max(spare).max(1), parts }
     }
 
     /// The same for a long window. A burst must not leave more on one node than the others can do without: all nodes
     /// together, also those that have yet to come to this key, draw a quarter of what is left, unless it is little anyway.
-    fn long_lease_wish(&self, item: &Item, demand: u64, nodes: u32, now: Nanos) -> LeaseWish {
+    fn long_lease_request(&self, item: &Item, demand: u64, nodes: u32, now: Nanos) -> LeaseRequest {
         let nodes = nodes.max(1);
         let little = item.spec.shown_limit() / (LITTLE_DIVISOR * u64::from(nodes));
         let quarter = self.left(item, now) / u64::from(nodes.saturating_mul(LONG_DIVISOR));
@@ -157,7 +157,7 @@ impl SharedState {
             true => (demand, nodes.saturating_mul(LONG_DIVISOR)),
             false => (demand.min(little), nodes),
         };
-        LeaseWish { most: most.max(1), parts: NonZeroU32::new(parts).unwrap_or(NonZeroU32::MIN) }
+        LeaseRequest { most: most.max(1), parts: NonZeroU32::new(parts).unwrap_or(NonZeroU32::MIN) }
     }
 
     /// What is left of the limit, as far as this node knows.
@@ -166,8 +166,8 @@ impl SharedState {
             return left_of_bucket(rate, burst.get(), self.busy(), now);
         }
         let (current, previous) = (self.current.effective(), self.previous.effective());
-        let counted = Counted { current, previous, sequence: self.sequence };
-        decide_window(counted, self.tag, &item.spec, Cost::PEEK, Settle::Never, now).0.remaining
+        let counted = WindowCounts { current, previous, sequence: self.sequence };
+        decide_window(counted, self.tag, &item.spec, Cost::PEEK, ChargeMode::Never, now).0.remaining
     }
 
     /// Whether there is anything to draw, as far as this node knows: room for a check of `item` beyond what was
@@ -176,27 +176,33 @@ impl SharedState {
         let beyond_prepaid = item.cost.get().saturating_sub(self.prepaid(&item.spec, now)).max(1);
         let Ok(cost) = Cost::new(beyond_prepaid) else { return false };
         let decision = if let Spec::Gcra { rate, burst } = item.spec {
-            gcra::decide(self.tat_at(rate, now), rate, burst, cost, Settle::Never, now).0
+            gcra::decide(self.tat_at(rate, now), rate, burst, cost, ChargeMode::Never, now).0
         } else {
             let (current, previous) = (self.current.effective(), self.previous.effective());
-            let counted = Counted { current, previous, sequence: self.sequence };
-            decide_window(counted, self.tag, &item.spec, cost, Settle::Never, now).0
+            let counted = WindowCounts { current, previous, sequence: self.sequence };
+            decide_window(counted, self.tag, &item.spec, cost, ChargeMode::Never, now).0
         };
         decision.is_admitted()
     }
 
     /// A lease was asked for: from here on the key spends only what was granted.
-    pub(super) fn take_lease(&mut self, sent: &KeySync, wish: LeaseWish, reply: &KeyReply, sent_at: Nanos) {
+    pub(super) fn take_lease(
+        &mut self,
+        sent: &KeySync,
+        request: LeaseRequest,
+        reply: &KeyReply,
+        sent_at: Nanos,
+    ) {
         let pause = match (&sent.counts, reply.counts) {
             (CountSync::Window(sync), CountReply::Window { current, previous, .. }) => {
-                sync.is_nearly_spent(current, previous, sent_at).then_some(LEASED_FOR)
+                sync.is_nearly_spent(current, previous, sent_at).then_some(KEY_LEASE_TTL)
             }
             (CountSync::Gcra { sync, burst }, CountReply::Gcra { busy, .. }) => {
                 sync.pause(*burst, busy, sent_at)
             }
             _ => None,
         };
-        let pause = pause.filter(|_| reply.drawn < wish.most);
+        let pause = pause.filter(|_| reply.drawn < request.most);
         self.strict_until = pause.map_or(Deadline::default(), |pause| Deadline::at(sent_at.plus(pause)));
         let is_timed = matches!(reply.counts, CountReply::Gcra { busy, .. }
             if busy.tat.minus(sent_at) >= TIMED_FROM);
@@ -224,7 +230,7 @@ impl SharedState {
     /// Whether a check that the limit denies may spend what was granted: a saturated window gives out [`DRAW_AHEAD`] of
     /// its refill in advance. Where it may not, the limit was lowered, or others went beyond it, and the lease ends.
     #[cold]
-    pub(super) fn spends_drawn_ahead(&mut self, counted: Counted, item: &Item, now: Nanos) -> bool {
+    pub(super) fn spends_drawn_ahead(&mut self, counted: WindowCounts, item: &Item, now: Nanos) -> bool {
         let is_drawn_ahead = match item.spec {
             Spec::Sliding { limit, period } => {
                 let cell = period.cell(counted.sequence);
@@ -320,21 +326,21 @@ impl WindowSync {
     /// Whether what is left of the limit is no more than what refills until the next draw, or nearly nothing.
     fn is_nearly_spent(&self, current: CellReply, previous: Option<CellReply>, now: Nanos) -> bool {
         let left = self.limit.saturating_sub(self.used(current, previous, now));
-        left <= self.faded_in(previous, LEASED_FOR).max(self.limit / NEARLY_NOTHING)
+        left <= self.faded_in(previous, KEY_LEASE_TTL).max(self.limit / NEARLY_NOTHING)
     }
 }
 
 impl GcraSync {
     /// The same for a bucket: how long to wait for its refill. A small one is looked at more often, or it would
     /// be full before.
-    fn pause(&self, burst: u64, busy: Busy, now: Nanos) -> Option<Nanos> {
-        let pause = Nanos::new(interval_times(self.rate, burst).get() / 4).min(LEASED_FOR);
+    fn pause(&self, burst: u64, busy: BusyPeriod, now: Nanos) -> Option<Nanos> {
+        let pause = Nanos::new(interval_times(self.rate, burst).get() / 4).min(KEY_LEASE_TTL);
         let left = left_of_bucket(self.rate, burst, busy, now);
         (left <= self.rate.burst_over(pause).get().max(burst / NEARLY_NOTHING)).then_some(pause)
     }
 }
 
-fn left_of_bucket(rate: Rate, burst: u64, busy: Busy, now: Nanos) -> u64 {
+fn left_of_bucket(rate: Rate, burst: u64, busy: BusyPeriod, now: Nanos) -> u64 {
     let owed = busy.tat.minus(now);
     let owed = if owed == Nanos::ZERO { 0 } else { rate.burst_over(owed).get() };
     burst.saturating_sub(owed)

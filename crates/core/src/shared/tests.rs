@@ -4,7 +4,7 @@ use super::*;
 use crate::ask::Class;
 use crate::batch::Undecided;
 use crate::counts::CellReply;
-use crate::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants, WindowSync};
+use crate::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync, WindowSync};
 use crate::gcra_sync::GcraSync;
 use crate::identity::KeyId;
 use crate::item::Charge;
@@ -38,13 +38,13 @@ fn local(spec: Spec, cost: u64) -> Item {
 
 /// A sync of what the state would ask about `spec` now, for `asks`.
 fn sync(state: &SharedState, spec: Spec, asks: &[u64], now: Nanos) -> KeySync {
-    let wants = Wants { asks: asks.into(), ..Wants::default() };
+    let request = GrantRequest { asks: asks.into(), ..GrantRequest::default() };
     KeySync {
         key: KeyId::from_hash(1),
         epoch: state.epoch(),
         counts: state.asking(&spec, 1, now),
-        wants,
-        settled: smallvec![],
+        request,
+        ended_holds: smallvec![],
     }
 }
 
@@ -93,7 +93,7 @@ fn a_cold_key_asks_and_a_granted_ask_is_spent_without_asking_again() {
         let sent = sync(&state, spec, &[1], NOW);
         let counts = match spec {
             Spec::Gcra { .. } => CountReply::Gcra {
-                busy: Busy { tat: NOW.plus(Nanos::from_secs(1)), since: NOW },
+                busy: BusyPeriod { tat: NOW.plus(Nanos::from_secs(1)), since: NOW },
                 stored: 1,
                 owners: 2,
             },
@@ -135,7 +135,7 @@ fn credit_runs_out_and_half_of_it_publishes_at_once() {
     });
     // N = owners + 1 = 3, so the credit is a twelfth of what is left.
     assert_eq!(asked_at, Some(10));
-    assert_eq!(publish.iter().position(|publish| *publish == Publish::Now), Some(4));
+    assert_eq!(publish.iter().position(|publish| *publish == PublishUrgency::Now), Some(4));
     let abuse = Item { class: Class::Abuse, ..check(sliding(120), 1) };
     assert_eq!(state.decide(&abuse, 9, NOW).1, Some(AskReason::Credit));
 }
@@ -176,7 +176,7 @@ fn nonsense_changes_nothing() {
     let before = state;
     let reply = window_reply((5, 4), Some((0, 0)), &[true]);
     assert!(state.merge(&sent, &reply, NOW, Some(NOW)).is_err());
-    let gcra = CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 1 };
+    let gcra = CountReply::Gcra { busy: BusyPeriod::default(), stored: 0, owners: 1 };
     assert!(state.merge(&sent, &KeyReply { counts: gcra, ..reply }, NOW, Some(NOW)).is_err());
     assert_eq!(state, before);
 }
@@ -192,7 +192,7 @@ fn what_was_drawn_ahead_is_spent_though_the_limit_is_reached_and_lapses_when_gcr
     assert_eq!((admitted, state.unsynced()), (2, 0));
     let mut state = SharedState::default();
     let sent = sync(&state, gcra(5), &[4], NOW);
-    let busy = Busy { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
+    let busy = BusyPeriod { tat: NOW.plus(Nanos::from_millis(400)), since: NOW };
     let counts = CountReply::Gcra { busy, stored: 4, owners: 1 };
     merge(&mut state, &sent, &KeyReply { counts, ..window_reply((0, 0), None, &[true]) }, NOW);
     assert_eq!(state.current.prepaid(), 4);
@@ -281,11 +281,11 @@ fn a_share_stays_as_it_was_last_heard_of() {
         state.decide(&local(spec, 1), 4, NOW);
     }
     assert_eq!(state.unsynced(), 99);
-    assert_eq!(state.share_when_last_heard(), (1, 4));
+    assert_eq!(state.share_when_last_received(), (1, 4));
     // In the next cell, until something was heard of it.
     let next = NOW.plus(period().length());
     state.decide(&local(spec, 1), 4, next);
-    assert_eq!(state.share_when_last_heard(), (1, 4));
+    assert_eq!(state.share_when_last_received(), (1, 4));
 }
 
 fn window_of(counts: CountSync) -> WindowSync {
@@ -299,7 +299,7 @@ fn gcra_of(counts: CountSync) -> GcraSync {
 }
 
 fn gcra_reply(tat: Nanos, stored: u64, drawn: u64) -> KeyReply {
-    let counts = CountReply::Gcra { busy: Busy { tat, since: NOW }, stored, owners: 1 };
+    let counts = CountReply::Gcra { busy: BusyPeriod { tat, since: NOW }, stored, owners: 1 };
     KeyReply { counts, drawn, ..window_reply((0, 0), None, &[true]) }
 }
 
@@ -438,7 +438,11 @@ fn what_was_granted_can_be_spent_to_the_end_of_its_cell_or_until_the_bucket_is_f
     assert_eq!(of_bucket.prepaid(&bucket, millis(400).plus(Nanos::new(1))), 0);
     let mut spent = of_bucket;
     assert!(spent.decide(&local(bucket, 4), 1, millis(400)).0.is_admitted());
-    assert_eq!((spent.unsynced(), spent.publish()), (0, Publish::Nothing), "the origin knows of it already");
+    assert_eq!(
+        (spent.unsynced(), spent.publish()),
+        (0, PublishUrgency::Nothing),
+        "the origin knows of it already"
+    );
 }
 
 #[test]
@@ -521,9 +525,9 @@ fn cells_are_shown_of_windows_only_and_what_was_said_is_not_queued() {
     window.decide(&local(sliding(10), 3), 1, NOW);
     let (sequence, current, previous) = window.cells().unwrap();
     assert_eq!((sequence, current.own, previous), (period().cell_at(NOW).sequence, 3, Counts::default()));
-    assert_ne!(window.publish(), Publish::Nothing);
+    assert_ne!(window.publish(), PublishUrgency::Nothing);
     window.unqueue();
-    assert_eq!(window.publish(), Publish::Nothing);
+    assert_eq!(window.publish(), PublishUrgency::Nothing);
     let mut bucket = SharedState::default();
     bucket.decide(&local(gcra(10), 3), 1, NOW);
     assert_eq!(bucket.cells(), None);
@@ -595,7 +599,7 @@ fn what_is_asked_in_the_next_cell_names_the_one_before_where_it_matters() {
 
 #[test]
 fn after_an_answer_a_key_is_queued_only_for_what_it_left_out() {
-    for (told, publish) in [(3, Publish::Nothing), (2, Publish::Soon)] {
+    for (told, publish) in [(3, PublishUrgency::Nothing), (2, PublishUrgency::Soon)] {
         let mut state = with_unsynced(sliding(100), 2);
         let sent = sync(&state, sliding(100), &[], NOW);
         merge(&mut state, &sent, &window_reply((told, told + 6), Some((0, 0)), &[]), NOW);
@@ -693,8 +697,8 @@ fn what_a_bucket_is_told_after_a_clock_step_is_of_the_time_after_it() {
     let told = gcra_reply(after.now.plus(Nanos::from_millis(100)), 1, 0);
     table.upsert(item.key, after, |state| {
         let counts = state.asking(&spec, 1, after.now);
-        let wants = Wants { asks: smallvec![1], ..Wants::default() };
-        let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: smallvec![] };
+        let request = GrantRequest { asks: smallvec![1], ..GrantRequest::default() };
+        let sent = KeySync { key: item.key, epoch: 0, counts, request, ended_holds: smallvec![] };
         merge(state, &sent, &told, after.now);
     });
     let later = Moment { now: after.now.plus(Nanos::from_secs(1)), step };

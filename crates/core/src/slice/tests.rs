@@ -137,7 +137,7 @@ fn cut_limits_never_sum_to_more_than_the_limit_also_after_it_changed() {
                     rate_parts: u32::try_from(*part).unwrap(),
                 })
                 .map(|size| {
-                    spec.cut(lease(size, whole).in_force(number, SliceSize::whole(number), Nanos::ZERO))
+                    spec.apply(lease(size, whole).in_force(number, SliceSize::whole(number), Nanos::ZERO))
                 })
                 .collect();
             let sum: u64 = cuts.iter().map(Spec::shown_limit).sum();

@@ -46,9 +46,9 @@ impl<S: State> Table<S> {
             return None;
         }
         let mut state = self.begun(moment);
-        let said = change(&mut state);
+        let result = change(&mut state);
         self.insert(index, &mut shard, key, state);
-        Some(said)
+        Some(result)
     }
 
     /// The state of a key as it stands at `moment`; a default one when it has none. It is brought there for good:

@@ -56,8 +56,8 @@ impl Occupancy {
         self.held() + more <= self.keys_max + RESERVED_PER_SHARD * self.shards
     }
 
-    /// Whether a shard of so many entries holds its even part of the table, or more.
-    pub(super) fn is_crowded(&self, len: usize) -> bool {
+    /// Returns whether a shard of so many entries holds its even part of the table, or more.
+    pub(super) fn is_oversubscribed(&self, len: usize) -> bool {
         len * self.shards >= self.keys_max
     }
 
@@ -88,7 +88,7 @@ impl Occupancy {
         }
     }
 
-    pub(super) fn forget_given_up(&self) {
+    pub(super) fn reset_given_up(&self) {
         self.given_up.store(0, Ordering::Relaxed);
     }
 

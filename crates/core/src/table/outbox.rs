@@ -4,7 +4,7 @@
 //! never hold more keys than the table does.
 
 use crate::identity::KeyId;
-use crate::state::Publish;
+use crate::state::PublishUrgency;
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,11 +28,11 @@ impl Outbox {
     }
 
     #[cold]
-    pub(crate) fn push(&self, shard: usize, key: KeyId, publish: Publish) {
+    pub(crate) fn push(&self, shard: usize, key: KeyId, publish: PublishUrgency) {
         match publish {
-            Publish::Nothing => {}
-            Publish::Soon => self.soon[shard].lock().push(key),
-            Publish::Now => {
+            PublishUrgency::Nothing => {}
+            PublishUrgency::Soon => self.soon[shard].lock().push(key),
+            PublishUrgency::Now => {
                 self.now.lock().push(key);
                 self.is_urgent.store(true, Ordering::Release);
             }

@@ -13,7 +13,7 @@ use crate::time::Moment;
 use std::sync::atomic::Ordering;
 
 /// How many entries of other shards one request looks at: some tens of microseconds. The next request goes on.
-const LOOKED_AT_MAX: usize = 8192;
+const SCANNED_MAX: usize = 8192;
 
 /// Who needs room, and for how many entries.
 struct RoomRequest<'h> {
@@ -41,11 +41,11 @@ impl<S: State> Table<S> {
     /// Whether `more` entries of a tenant fit.
     pub(crate) fn has_room(&self, tenant: TenantTag, more: usize) -> bool {
         let holders = self.shares.counted();
-        self.fits(more + holders.map_or(0, |holders| self.kept_for_others(holders.rights(tenant))))
+        self.fits(more + holders.map_or(0, |holders| self.reserved_for_others(holders.rights(tenant))))
     }
 
     /// How many of the free places aren't for a tenant with so many rights.
-    fn kept_for_others(&self, rights: usize) -> usize {
+    fn reserved_for_others(&self, rights: usize) -> usize {
         match rights {
             0 if S::SHARED => self.occupancy.given_up(),
             0 => self.shares.unclaimed(),
@@ -96,7 +96,7 @@ impl<S: State> Table<S> {
         let rights = holders.as_ref().map_or(0, |holders| holders.rights(tenant));
         let request = RoomRequest { tenant, more, moment, holders: holders.as_deref(), rights };
         // A shard with few entries isn't emptied for the sake of one with many.
-        if self.occupancy.is_crowded(shard.len()) || !S::SHARED {
+        if self.occupancy.is_oversubscribed(shard.len()) || !S::SHARED {
             self.search_shard(index, shard, &request);
         }
         if !self.is_met(&request) {
@@ -109,7 +109,7 @@ impl<S: State> Table<S> {
 
     fn is_met(&self, request: &RoomRequest<'_>) -> bool {
         let kept = match request.holders {
-            Some(_) if !S::SHARED => self.kept_for_others(request.rights),
+            Some(_) if !S::SHARED => self.reserved_for_others(request.rights),
             _ => 0,
         };
         self.fits(request.more + kept)
@@ -148,14 +148,14 @@ impl<S: State> Table<S> {
                 let index = (first + step) % self.shards.len();
                 // Whoever has it locked, perhaps this request, may be in the middle of a change.
                 let Some(mut shard) = self.shard(index).try_lock().filter(|_| index != own) else { continue };
-                if self.occupancy.is_crowded(shard.len()) != is_crowded
+                if self.occupancy.is_oversubscribed(shard.len()) != is_crowded
                     || !shard.is_worth_a_search(now, has_rights)
                 {
                     continue;
                 }
                 looked_at += shard.len();
                 self.search_shard(index, &mut shard, request);
-                if self.is_met(request) || looked_at >= LOOKED_AT_MAX {
+                if self.is_met(request) || looked_at >= SCANNED_MAX {
                     self.occupancy.search_ended_at(index);
                     return;
                 }

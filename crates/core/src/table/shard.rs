@@ -203,7 +203,7 @@ impl<S: State> Shard<S> {
         if count * 8 < self.len().max(1) {
             return 0;
         }
-        self.keep(homes_for(self.len() - count), |_, state| !expired(state), left);
+        self.retain(homes_for(self.len() - count), |_, state| !expired(state), left);
         count
     }
 
@@ -235,7 +235,7 @@ impl<S: State> Shard<S> {
         left: Option<&dyn Fn(KeyId)>,
     ) -> usize {
         if self.iter().any(|(_, state)| expired(state)) {
-            self.keep(self.homes(), |_, state| !expired(state), left);
+            self.retain(self.homes(), |_, state| !expired(state), left);
             0
         } else if S::SHARED {
             let before = self.len();
@@ -258,7 +258,7 @@ impl<S: State> Shard<S> {
         let (_, threshold, _) = coldest.select_nth_unstable(last);
         let threshold = *threshold;
         let stays = |key, state: &S| !may_go(key, state) || (state.expires(), key) > threshold;
-        self.keep(self.homes(), stays, left);
+        self.retain(self.homes(), stays, left);
     }
 
     /// Makes room for a tenant within its share: drops `count` entries, a sixteenth of all at most, of tenants beyond
@@ -291,12 +291,12 @@ impl<S: State> Shard<S> {
         self.is_stuck = going.is_empty();
         going.sort_unstable_by_key(|(_, _, key)| *key);
         let stays = |key: KeyId, _: &S| going.binary_search_by_key(&key, |(_, _, key)| *key).is_err();
-        self.keep(self.homes(), stays, left);
+        self.retain(self.homes(), stays, left);
         going.len()
     }
 
-    /// Keeps the entries that `stays` names, and tells of each of the others.
-    fn keep(&mut self, homes: usize, stays: impl Fn(KeyId, &S) -> bool, left: Option<&dyn Fn(KeyId)>) {
+    /// Retains the entries that `stays` accepts, and reports each of the others to `left`.
+    fn retain(&mut self, homes: usize, stays: impl Fn(KeyId, &S) -> bool, left: Option<&dyn Fn(KeyId)>) {
         if let Some(left) = left {
             self.iter().filter(|(key, state)| !stays(*key, state)).for_each(|(key, _)| left(key));
         }

@@ -7,7 +7,7 @@ use crate::ask::{Accuracy, AskReason};
 use crate::batch::{Decisions, Outcome, Undecided};
 use crate::counts::CellReply;
 use crate::decision::{Decision, Verdict};
-use crate::exchange::{CountReply, KeyReply, KeySync, Wants};
+use crate::exchange::{CountReply, GrantRequest, KeyReply, KeySync};
 use crate::item::{Charge, Item, Role, Room};
 use crate::limit::{Burst, Cost, Limit, Rate};
 use crate::local::LocalState;
@@ -135,7 +135,7 @@ proptest! {
             }).collect();
             let (mut expected, mut decisions) = (Decisions::new(), Decisions::new());
             let outcome = plain.decide_all(&items, at(second), &mut expected);
-            let guessed = suspecting.decide_all_suspecting(&items, Some(suspect), at(second), &mut decisions);
+            let guessed = suspecting.decide_all_predicting(&items, Some(suspect), at(second), &mut decisions);
             prop_assert_eq!((guessed, decisions), (outcome, expected));
         }
         let all = |table: &Table<LocalState>| {
@@ -268,7 +268,8 @@ fn a_sharing_node_evicts_the_coldest_of_what_the_origin_knows() {
     let table = Table::<SharedState>::with_shard_bits(40, 1);
     let synced = |key: KeyId, state: &mut SharedState| {
         let counts = state.publishing().unwrap();
-        let sent = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let sent =
+            KeySync { key, epoch: 0, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
         let cell = CellReply { component: 0, total: 0, world: 0, published: 0 };
         let counts = CountReply::Window { current: cell, previous: Some(cell), owners: 1 };
         let none = KeyReply {
@@ -434,7 +435,7 @@ fn what_was_charged_is_queued_once_until_it_becomes_urgent() {
     assert_eq!(soon(), both, "as entries that were there");
     assert!(!table.update(key(3), SharedState::unqueue), "there is none");
     assert!(!table.is_urgent() && table.take_urgent().is_empty());
-    table.requeue(key(2), Publish::Now);
+    table.requeue(key(2), PublishUrgency::Now);
     assert!(table.is_urgent());
     assert_eq!((table.take_urgent(), table.is_urgent()), (vec![key(2)], false));
 }
@@ -498,7 +499,7 @@ fn a_denied_batch_answers_each_item_as_if_it_was_looked_at() {
         decide_all(&table, &[full]);
         let mut decisions = Decisions::new();
         let items = [one, full, always, Item { role: Role::Shadow, ..full }];
-        let outcome = table.decide_all_suspecting(&items, suspect, at(0), &mut decisions).unwrap();
+        let outcome = table.decide_all_predicting(&items, suspect, at(0), &mut decisions).unwrap();
         let admitted: Vec<bool> = decisions.iter().map(Decision::is_admitted).collect();
         assert_eq!((outcome, admitted), (Outcome::Denied, vec![true, false, true, false]), "{suspect:?}");
         assert_eq!((remaining(&table, 1, 10), remaining(&table, 3, 10)), (10, 9));

@@ -7,7 +7,7 @@
 use super::Cause;
 use crate::event::{Event, EventKind};
 use crate::name::RuleName;
-use crate::record::{Outcome, Path, Record};
+use crate::record::{Record, RecordOutcome, RecordPath};
 use tidegate_core::Nanos;
 
 /// How soon after a call that failed a shard is known to be away, at the latest: a breaker takes a few calls, a heartbeat
@@ -52,13 +52,13 @@ pub(super) fn is_away(events: &[Event], unwell: &[Event], record: &Record, shard
 /// The cause, and the event that it is about.
 pub(super) fn cause<'f>(record: &Record, is_away: bool, recent: &[&'f Event]) -> (Cause, Option<&'f Event>) {
     let cause = match (record.outcome, record.path) {
-        (Outcome::Admitted, _) => Cause::Admitted,
-        (_, Path::Missing) => Cause::AttributeMissing,
+        (RecordOutcome::Admitted, _) => Cause::Admitted,
+        (_, RecordPath::Missing) => Cause::AttributeMissing,
         _ if record.limit == 0 => Cause::Blocked,
         _ if record.cost > record.limit => Cause::CostAboveLimit,
-        (_, Path::Unverified) if is_away => Cause::StoreAway,
-        (_, Path::Unverified) => Cause::Unverified,
-        (_, Path::Quota) => Cause::RegionsPart,
+        (_, RecordPath::Unverified) if is_away => Cause::StoreAway,
+        (_, RecordPath::Unverified) => Cause::Unverified,
+        (_, RecordPath::Quota) => Cause::RegionsPart,
         _ => return changed(record, recent),
     };
     (cause, None)
@@ -66,12 +66,14 @@ pub(super) fn cause<'f>(record: &Record, is_away: bool, recent: &[&'f Event]) ->
 
 /// The limit was in use: because of a change?
 fn changed<'f>(record: &Record, recent: &[&'f Event]) -> (Cause, Option<&'f Event>) {
-    let rules: Vec<(&'f Event, Felt)> = felt_changes(record, recent);
-    if let Some((event, _)) = rules.iter().find(|(_, felt)| *felt == Felt::Yes) {
+    let rules: Vec<(&'f Event, CallerEffect)> = felt_changes(record, recent);
+    if let Some((event, _)) = rules.iter().find(|(_, felt)| *felt == CallerEffect::Yes) {
         return (Cause::RuleChanged, Some(event));
     }
     let is_candidate = |event: &&&'f Event| {
-        let maybe = |(rules, felt): &(&Event, Felt)| std::ptr::eq(*rules, **event) && *felt == Felt::Perhaps;
+        let maybe = |(rules, felt): &(&Event, CallerEffect)| {
+            std::ptr::eq(*rules, **event) && *felt == CallerEffect::Perhaps
+        };
         event.kind == EventKind::ClockStep || rules.iter().any(maybe)
     };
     // The nearest one.
@@ -83,7 +85,7 @@ fn changed<'f>(record: &Record, recent: &[&'f Event]) -> (Cause, Option<&'f Even
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Felt {
+enum CallerEffect {
     /// It would have passed before the change.
     Yes,
     No,
@@ -92,7 +94,7 @@ enum Felt {
 }
 
 /// Of each change of its rule, whether the decision felt it.
-fn felt_changes<'f>(record: &Record, recent: &[&'f Event]) -> Vec<(&'f Event, Felt)> {
+fn felt_changes<'f>(record: &Record, recent: &[&'f Event]) -> Vec<(&'f Event, CallerEffect)> {
     let changes: Vec<(&'f Event, Change)> = recent
         .iter()
         .filter(|event| event.kind == EventKind::Rules)
@@ -140,12 +142,12 @@ impl Change {
         Change { before: (of == now_of).then_some(before), now: Some(now), is_new: false }
     }
 
-    fn felt_by(self, record: &Record) -> Felt {
+    fn felt_by(self, record: &Record) -> CallerEffect {
         match self.before {
-            _ if self.is_new => Felt::Yes,
-            Some(before) if record.seen.total().saturating_add(record.cost) <= before => Felt::Yes,
-            Some(_) => Felt::No,
-            None => Felt::Perhaps,
+            _ if self.is_new => CallerEffect::Yes,
+            Some(before) if record.counts.total().saturating_add(record.cost) <= before => CallerEffect::Yes,
+            Some(_) => CallerEffect::No,
+            None => CallerEffect::Perhaps,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The same for programs: what `GET /v1/why` answers and `tidegate why --json` prints.
 
-use super::{Audience, Explained, Explanation, Nearest};
+use super::{Audience, ExplainedDecision, Explanation, Nearest};
 use crate::event::{Event, EventKind};
 use crate::json::{names, record_fields, text};
 use crate::why::words::utc;
@@ -40,7 +40,7 @@ impl Explanation<'_> {
     }
 }
 
-fn decision(out: &mut String, explained: &Explained<'_>, audience: Audience) {
+fn decision(out: &mut String, explained: &ExplainedDecision<'_>, audience: Audience) {
     let record = explained.record;
     out.push('{');
     text(out, "at", &utc(record.at));

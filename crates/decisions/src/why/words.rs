@@ -1,8 +1,8 @@
 //! A decision in words that a support engineer can paste.
 
-use super::{Cause, Explained};
+use super::{Cause, ExplainedDecision};
 use crate::caller::Caller;
-use crate::record::{KeyHash, Outcome, Path};
+use crate::record::{KeyHash, RecordOutcome, RecordPath};
 use std::fmt::Write as _;
 use tidegate_core::Nanos;
 
@@ -39,23 +39,23 @@ fn length(length: Nanos) -> String {
     }
 }
 
-impl Explained<'_> {
+impl ExplainedDecision<'_> {
     /// One plain paragraph. Names no server.
     pub fn sentence(&self) -> String {
         let record = self.record;
         let mut text = format!("At {} ", utc(record.at));
         let verb = match record.outcome {
-            Outcome::Admitted => "admitted",
-            Outcome::Denied => "denied",
-            Outcome::WouldDeny => "would have denied (it only shadows)",
+            RecordOutcome::Admitted => "admitted",
+            RecordOutcome::Denied => "denied",
+            RecordOutcome::WouldDeny => "would have denied (it only shadows)",
         };
         let _ = write!(text, "{} {verb} a request of cost {}{}: ", self.whose(), record.cost, self.from());
         if self.cause != Cause::AttributeMissing {
             text.push_str(&self.counts());
         }
-        self.say_cause(&mut text);
-        if record.outcome != Outcome::Admitted {
-            self.say_wait(&mut text);
+        self.write_cause(&mut text);
+        if record.outcome != RecordOutcome::Admitted {
+            self.write_wait(&mut text);
         }
         if record.more > 0 {
             let _ = write!(text, " {} more like it followed until {}.", record.more, utc(record.last));
@@ -84,7 +84,7 @@ impl Explained<'_> {
     }
 
     fn counts(&self) -> String {
-        let (record, seen) = (self.record, self.record.seen);
+        let (record, seen) = (self.record, self.record.counts);
         let mut text = format!("{} of its limit of {} was in use", seen.total(), record.limit);
         let parts = [
             (seen.own, "admitted by this node"),
@@ -104,7 +104,7 @@ impl Explained<'_> {
         text
     }
 
-    fn say_cause(&self, text: &mut String) {
+    fn write_cause(&self, text: &mut String) {
         let record = self.record;
         let changed = self.changed.map(|event| (length(record.at.minus(event.at)), event));
         match self.cause {
@@ -143,10 +143,10 @@ impl Explained<'_> {
         text.push_str(path_words(record.path));
     }
 
-    fn say_wait(&self, text: &mut String) {
+    fn write_wait(&self, text: &mut String) {
         let record = self.record;
         let _ = match record.retry_after {
-            Some(_) if record.path == Path::Unverified => write!(
+            Some(_) if record.path == RecordPath::Unverified => write!(
                 text,
                 " When it would have passed isn't known: the counts weren't checked, and `retry_after` was only a hint."
             ),
@@ -163,16 +163,16 @@ impl Explained<'_> {
     }
 }
 
-fn path_words(path: Path) -> &'static str {
+fn path_words(path: RecordPath) -> &'static str {
     match path {
-        Path::Local => " Decided on what the node knew, without asking anybody.",
-        Path::Cold => " The region was asked first: the node didn't know this caller.",
-        Path::Stale => " The region was asked first: what the node knew was too old.",
-        Path::Strict => " The region was asked first: the caller had been denied shortly before.",
-        Path::Credit => " The region was asked first: little of the limit was left.",
-        Path::Exact => " The region was asked first, as the rule wants for every request.",
-        Path::Lease => " Decided on what the node had drawn ahead.",
-        Path::Quota | Path::Unverified | Path::Missing => "",
+        RecordPath::Local => " Decided on what the node knew, without asking anybody.",
+        RecordPath::Cold => " The region was asked first: the node didn't know this caller.",
+        RecordPath::Stale => " The region was asked first: what the node knew was too old.",
+        RecordPath::Strict => " The region was asked first: the caller had been denied shortly before.",
+        RecordPath::Credit => " The region was asked first: little of the limit was left.",
+        RecordPath::Exact => " The region was asked first, as the rule wants for every request.",
+        RecordPath::Lease => " Decided on what the node had drawn ahead.",
+        RecordPath::Quota | RecordPath::Unverified | RecordPath::Missing => "",
     }
 }
 

@@ -1,28 +1,30 @@
 //! What `why` says of records, by the events around them.
 
-use crate::fixture::{Fixture, event, name, noted, record};
+use crate::fixture::{Fixture, event, header, name, record};
 use tidegate_core::{CalendarUnit, Nanos};
 use tidegate_decisions::why::{Audience, Cause, Explanation, change_words};
-use tidegate_decisions::{Algorithm, Event, EventKind, Noted, Path, Record, RuleName, ShardTag, Wanted};
+use tidegate_decisions::{
+    Algorithm, Event, EventKind, Record, RecordHeader, RecordPath, RuleFilter, RuleName, ShardTag,
+};
 
 fn explained(
     test: &str,
     events: &[Event],
-    change: impl Fn(&mut Noted, &mut Record),
+    change: impl Fn(&mut RecordHeader, &mut Record),
     audience: Audience,
 ) -> (Cause, String, String) {
     let mut fixture = Fixture::new(test);
     events.iter().for_each(|event| fixture.recorder.event(event.clone()));
-    let mut noted = noted(7, 1, Nanos::from_secs(1_800_000_000));
-    let mut record = record(&noted);
-    change(&mut noted, &mut record);
-    (record.path, record.outcome) = (noted.path, noted.outcome);
+    let mut header = header(7, 1, Nanos::from_secs(1_800_000_000));
+    let mut record = record(&header);
+    change(&mut header, &mut record);
+    (record.path, record.outcome) = (header.path, header.outcome);
     for address in ["shard", "another"] {
         fixture.recorder.shard(address);
     }
-    fixture.recorder.note(&noted, || record, || name(1), || None);
+    fixture.recorder.record(&header, || record, || name(1), || None);
     fixture.write();
-    let found = fixture.read(&|_| Wanted::All);
+    let found = fixture.read(&|_| RuleFilter::All);
     let explanation = Explanation::new(&found, audience);
     let first = &explanation.decisions[0];
     (first.cause, first.sentence(), explanation.to_json(&[]))
@@ -60,8 +62,8 @@ fn each_cause_in_its_case() {
     let open = event(EventKind::Breaker, true, now - 5);
     let closed = event(EventKind::Breaker, false, now - 1);
     let stepped = event(EventKind::ClockStep, false, now - 3);
-    let unverified = |noted: &mut Noted, _: &mut Record| noted.path = Path::Unverified;
-    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut Noted, &mut Record), Cause);
+    let unverified = |header: &mut RecordHeader, _: &mut Record| header.path = RecordPath::Unverified;
+    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut RecordHeader, &mut Record), Cause);
     let cases: [Case<'_>; 10] = [
         ("away", vec![open.clone()], &unverified, Cause::StoreAway),
         ("back", vec![open.clone(), closed], &unverified, Cause::Unverified),
@@ -99,8 +101,8 @@ fn a_change_is_the_cause_where_the_request_would_have_passed_before_it() {
     let new = told(1, now - 30, None, "100 per 60 s");
     let of_another_limit = told(1, now - 30, Some("500 per 60 s"), "70 per 60 s");
     let twice = [told(1, now - 40, Some("500 per 60 s"), "80 per 60 s"), raised.clone()];
-    let below = |_: &mut Noted, record: &mut Record| record.limit = 99;
-    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut Noted, &mut Record), Cause);
+    let below = |_: &mut RecordHeader, record: &mut Record| record.limit = 99;
+    type Case<'c> = (&'c str, Vec<Event>, &'c dyn Fn(&mut RecordHeader, &mut Record), Cause);
     let cases: [Case<'_>; 10] = [
         ("by-much", vec![lowered.clone()], &|_, _| (), Cause::RuleChanged),
         ("and-the-clock-was-set", vec![lowered, stepped.clone()], &|_, _| (), Cause::RuleChanged),
@@ -125,8 +127,8 @@ fn a_store_is_away_where_it_is_the_one_to_be_asked() {
     let now = 1_800_000_000;
     let opens = |at_s: u64| event(EventKind::Breaker, true, at_s);
     let of = |shard: &'static str| {
-        move |noted: &mut Noted, record: &mut Record| {
-            noted.path = Path::Unverified;
+        move |header: &mut RecordHeader, record: &mut Record| {
+            header.path = RecordPath::Unverified;
             record.shard = ShardTag::of(shard);
         }
     };
@@ -159,10 +161,10 @@ fn a_clock_that_was_set_by_little_is_soon_forgotten() {
     ] {
         let mut fixture = Fixture::new(case);
         fixture.recorder.event(event);
-        let noted = noted(7, 1, Nanos::from_secs(now));
-        fixture.recorder.note(&noted, || record(&noted), || monthly.clone(), || None);
+        let header = header(7, 1, Nanos::from_secs(now));
+        fixture.recorder.record(&header, || record(&header), || monthly.clone(), || None);
         fixture.write();
-        let found = fixture.read(&|_| Wanted::All);
+        let found = fixture.read(&|_| RuleFilter::All);
         assert_eq!(Explanation::new(&found, Audience::Operator).decisions[0].cause, cause, "{case}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, event, key};
 use tidegate_core::Nanos;
-use tidegate_decisions::{EventKind, Wanted};
+use tidegate_decisions::{EventKind, RuleFilter};
 
 /// SplitMix64.
 fn random(seed: &mut u64) -> u64 {
@@ -36,7 +36,7 @@ fn a_damaged_block_costs_its_own_records_only() {
         }
         let path = fixture.segments().pop().unwrap();
         let whole = std::fs::read(&path).unwrap();
-        let asked = |fixture: &Fixture| fixture.read(&|_| Wanted::Keys(vec![key(7)])).records.len();
+        let asked = |fixture: &Fixture| fixture.read(&|_| RuleFilter::Keys(vec![key(7)])).records.len();
         assert_eq!(asked(&fixture), 20);
         let mut seed = 1;
         for _ in 0..200 {
@@ -73,18 +73,18 @@ fn no_bytes_make_it_panic_or_hang() {
                 bytes.truncate(usize::try_from(random(&mut seed)).unwrap() % bytes.len());
             }
             std::fs::write(&path, &bytes).unwrap();
-            let found = fixture.read(&|_| Wanted::All);
+            let found = fixture.read(&|_| RuleFilter::All);
             assert!(found.records.len() <= 1000);
             if round % 50 == 0 {
                 // The next process completes it, whatever it is.
                 fixture.open();
                 fixture.log = None;
-                fixture.read(&|_| Wanted::All);
+                fixture.read(&|_| RuleFilter::All);
             }
         }
         for bytes in [&b""[..], b"TGDECIS\x01", b"TGDECIS\x02 of a later version", &[0xd4; 100_000]] {
             std::fs::write(&path, bytes).unwrap();
-            assert!(fixture.read(&|_| Wanted::All).records.is_empty());
+            assert!(fixture.read(&|_| RuleFilter::All).records.is_empty());
         }
     }
 }

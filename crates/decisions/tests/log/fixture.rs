@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use tidegate_core::{KeyId, Nanos, Seen};
-pub(crate) use tidegate_decisions::Noted;
+use tidegate_core::{KeyId, Nanos, TierCounts};
+pub(crate) use tidegate_decisions::RecordHeader;
 use tidegate_decisions::{
-    Algorithm, Event, EventKind, Found, KeyForm, KeyHash, Kind, Log, LogOptions, Outcome, Path, Query,
-    RECORDS_MAX, Record, Recorder, RequestTag, RuleId, RuleName, ShardTag, Trace, Wanted, read,
+    Algorithm, DenialKind, Event, EventKind, KeyForm, KeyHash, Log, LogOptions, Query, QueryResult,
+    RECORDS_MAX, Record, RecordOutcome, RecordPath, Recorder, RequestTag, RuleFilter, RuleId, RuleName,
+    ShardTag, Trace, read,
 };
 
-pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> Wanted = &|_| Wanted::Keys(vec![key(7)]);
+pub(crate) const KEY_ASKED: &dyn Fn(&RuleName) -> RuleFilter = &|_| RuleFilter::Keys(vec![key(7)]);
 
 pub(crate) struct Fixture {
     pub(crate) directory: PathBuf,
@@ -43,34 +44,34 @@ pub(crate) fn name(rule: u64) -> RuleName {
     }
 }
 
-pub(crate) fn noted(number: u64, rule: u64, at: Nanos) -> Noted {
-    Noted {
+pub(crate) fn header(number: u64, rule: u64, at: Nanos) -> RecordHeader {
+    RecordHeader {
         at,
         key: key(number),
         rule: RuleId::of_overflow(overflow(rule)),
         rule_version: 1,
-        outcome: Outcome::Denied,
-        path: Path::Local,
+        outcome: RecordOutcome::Denied,
+        path: RecordPath::Local,
     }
 }
 
-pub(crate) fn record(noted: &Noted) -> Record {
+pub(crate) fn record(header: &RecordHeader) -> Record {
     Record {
-        at: noted.at,
-        key: noted.key,
-        rule: noted.rule,
-        rule_version: noted.rule_version,
-        outcome: noted.outcome,
-        path: noted.path,
+        at: header.at,
+        key: header.key,
+        rule: header.rule,
+        rule_version: header.rule_version,
+        outcome: header.outcome,
+        path: header.path,
         shard: ShardTag::NONE,
         request: RequestTag(0),
         trace: Trace::NONE,
         cost: 1,
         limit: 100,
-        seen: Seen { own: 60, others: 30, world: 0, previous: 10 },
+        counts: TierCounts { own: 60, others: 30, world: 0, previous: 10 },
         retry_after: Some(Nanos::from_millis(412)),
         more: 0,
-        last: noted.at,
+        last: header.at,
     }
 }
 
@@ -108,16 +109,16 @@ impl Fixture {
     }
 
     pub(crate) fn deny(&self, number: u64, rule: u64, at: Nanos) {
-        let noted = noted(number, rule, at);
-        let of = || Record { request: RequestTag(number), ..record(&noted) };
-        self.recorder.note(&noted, of, || name(rule), || None);
+        let header = header(number, rule, at);
+        let of = || Record { request: RequestTag(number), ..record(&header) };
+        self.recorder.record(&header, of, || name(rule), || None);
     }
 
     /// As an engine does: a record is made only where a count isn't enough.
-    pub(crate) fn put_down(recorder: &Recorder, noted: &Noted) {
-        let kind = Kind::of(noted.rule_version, noted.outcome, noted.path);
-        if !recorder.fold(noted.key, kind, noted.at) {
-            recorder.note(noted, || record(noted), || name(1), || None);
+    pub(crate) fn put_down(recorder: &Recorder, header: &RecordHeader) {
+        let kind = DenialKind::of(header.rule_version, header.outcome, header.path);
+        if !recorder.fold(header.key, kind, header.at) {
+            recorder.record(header, || record(header), || name(1), || None);
         }
     }
 
@@ -134,15 +135,15 @@ impl Fixture {
         self.log.take().unwrap().close(&self.recorder, self.now).unwrap();
     }
 
-    pub(crate) fn read(&self, wanted: &dyn Fn(&RuleName) -> Wanted) -> Found {
+    pub(crate) fn read(&self, wanted: &dyn Fn(&RuleName) -> RuleFilter) -> QueryResult {
         self.query(wanted, |_| ())
     }
 
     pub(crate) fn query(
         &self,
-        wanted: &dyn Fn(&RuleName) -> Wanted,
+        wanted: &dyn Fn(&RuleName) -> RuleFilter,
         change: impl FnOnce(&mut Query<'_>),
-    ) -> Found {
+    ) -> QueryResult {
         let (since, until) = (Nanos::ZERO, Nanos::MAX);
         let mut query = Query {
             callers: None,

@@ -5,9 +5,9 @@ mod damaged;
 mod fixture;
 mod folding;
 
-use fixture::{Fixture, KEY_ASKED, event, key, name, noted, record};
+use fixture::{Fixture, KEY_ASKED, event, header, key, name, record};
 use tidegate_core::Nanos;
-use tidegate_decisions::{EventKind, Log, LogError, Outcome, Recorder, RequestTag, RuleId, Wanted};
+use tidegate_decisions::{EventKind, Log, LogError, RecordOutcome, Recorder, RequestTag, RuleFilter, RuleId};
 
 #[test]
 fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
@@ -16,33 +16,34 @@ fn a_denial_is_found_by_its_key_its_rule_and_its_request() {
         fixture.deny(number, 1, Nanos::from_secs(1000 + number));
     }
     fixture.write();
-    let by_key = fixture.read(&|_| Wanted::Keys(vec![key(42)]));
+    let by_key = fixture.read(&|_| RuleFilter::Keys(vec![key(42)]));
     assert_eq!(by_key.records.len(), 1);
     let found = by_key.records[0].record;
     assert_eq!((found.key, found.at, found.limit), (key(42), Nanos::from_secs(1042), 100));
     assert_eq!(by_key.rules[&RuleId::of_overflow(fixture::overflow(1))], name(1));
     assert_eq!((&*by_key.writers[0].region, &*by_key.writers[0].node), ("here", "one"));
-    let newest = fixture.read(&|_| Wanted::All);
+    let newest = fixture.read(&|_| RuleFilter::All);
     assert_eq!(newest.records.len(), 100);
     assert!(newest.records.is_sorted_by(|a, b| a.record.at >= b.record.at));
-    let by_request = fixture.query(&|_| Wanted::All, |query| query.request = Some(RequestTag(17)));
+    let by_request = fixture.query(&|_| RuleFilter::All, |query| query.request = Some(RequestTag(17)));
     assert_eq!(by_request.records.len(), 1);
     assert_eq!(by_request.records[0].record.key, key(17));
-    let in_time = fixture.query(&|_| Wanted::All, |query| {
+    let in_time = fixture.query(&|_| RuleFilter::All, |query| {
         (query.since, query.until) = (Nanos::from_secs(1010), Nanos::from_secs(1019));
     });
     assert_eq!(in_time.records.len(), 10);
-    assert!(fixture.read(&|_| Wanted::Nothing).records.is_empty(), "of another tenant");
+    assert!(fixture.read(&|_| RuleFilter::Nothing).records.is_empty(), "of another tenant");
 }
 
 #[test]
 fn admissions_are_found_where_they_are_asked_for() {
     let mut fixture = Fixture::new("admissions");
-    let admitted = fixture::Noted { outcome: Outcome::Admitted, ..noted(1, 1, Nanos::from_secs(5)) };
-    fixture.recorder.note(&admitted, || record(&admitted), || name(1), || None);
+    let admitted =
+        fixture::RecordHeader { outcome: RecordOutcome::Admitted, ..header(1, 1, Nanos::from_secs(5)) };
+    fixture.recorder.record(&admitted, || record(&admitted), || name(1), || None);
     fixture.write();
-    assert!(fixture.read(&|_| Wanted::All).records.is_empty());
-    assert_eq!(fixture.query(&|_| Wanted::All, |query| query.admissions = true).records.len(), 1);
+    assert!(fixture.read(&|_| RuleFilter::All).records.is_empty());
+    assert_eq!(fixture.query(&|_| RuleFilter::All, |query| query.admissions = true).records.len(), 1);
 }
 
 #[test]
@@ -87,10 +88,10 @@ fn the_oldest_go_and_the_cap_holds() {
         largest = largest.max(fixture.size());
     }
     assert!((12 << 20..=16 << 20).contains(&largest), "{largest} bytes");
-    let found = fixture.read(&|_| Wanted::Keys(vec![key(59 * 10_000 + 5)]));
+    let found = fixture.read(&|_| RuleFilter::Keys(vec![key(59 * 10_000 + 5)]));
     assert_eq!(found.records.len(), 1, "the newest are there");
-    assert!(fixture.read(&|_| Wanted::Keys(vec![key(5)])).records.is_empty(), "the oldest aren't");
-    let counters = fixture.recorder.counters().named();
+    assert!(fixture.read(&|_| RuleFilter::Keys(vec![key(5)])).records.is_empty(), "the oldest aren't");
+    let counters = fixture.recorder.counters().counts_by_name();
     assert!(counters.iter().any(|(name, count)| name.ends_with("segments_removed") && *count > 0));
 }
 
@@ -107,7 +108,7 @@ fn every_segment_knows_what_is_unwell() {
     }
     assert!(fixture.segments().len() > 5);
     std::fs::remove_file(&fixture.segments()[0]).unwrap();
-    let found = fixture.read(&|_| Wanted::Keys(vec![key(39 * 10_000)]));
+    let found = fixture.read(&|_| RuleFilter::Keys(vec![key(39 * 10_000)]));
     assert_eq!(found.records.len(), 1);
     assert_eq!(found.events, [event(EventKind::Breaker, true, 5)], "with the time at which it began");
 }
@@ -117,7 +118,13 @@ fn a_disk_that_fails_is_told_once_and_what_it_cost_is_counted() {
     let mut fixture = Fixture::new("failing");
     std::fs::remove_dir_all(&fixture.directory).unwrap();
     let lost = |recorder: &Recorder| {
-        recorder.counters().named().into_iter().find(|(name, _)| *name == "decisions_log_lost").unwrap().1
+        recorder
+            .counters()
+            .counts_by_name()
+            .into_iter()
+            .find(|(name, _)| *name == "decisions_log_lost")
+            .unwrap()
+            .1
     };
     fixture.deny(1, 1, Nanos::from_secs(1));
     assert!(fixture.try_write().is_err());

@@ -25,16 +25,16 @@ const ROUND_TRIP_MAX_NS: u64 = 1_000_000_000;
 /// Two samples disagree when they differ by more than their round trips explain, and this.
 const SAMPLES_AGREE_NS: u64 = 1_000_000;
 
-/// A clock that moves at once. Tell the table, then follow it.
+/// A step of the clock that is made at once. Tell the table first, then follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct Step {
+pub struct ClockJump {
     pub delta_ns: i64,
 }
 
 /// The steady counter and the wall clock, read together.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct ClockReading {
     pub steady: u64,
     pub wall: Nanos,
 }
@@ -42,8 +42,8 @@ pub struct Reading {
 /// A question about the region's time, and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct RegionSample {
-    pub sent: Reading,
-    pub received: Reading,
+    pub sent: ClockReading,
+    pub received: ClockReading,
     /// The store's time, somewhere between.
     pub store: Nanos,
 }
@@ -72,7 +72,7 @@ impl Line {
 /// The region's time at one reading of the node's clocks.
 #[derive(Debug, Clone, Copy)]
 struct RegionTime {
-    at: Reading,
+    at: ClockReading,
     region: Nanos,
     round_trip_ns: u64,
 }
@@ -83,16 +83,16 @@ impl RegionTime {
         let back_ns = round_trip_ns / 2;
         let steady = sample.received.steady - back_ns;
         let wall = sample.received.wall.minus(Nanos::new(back_ns));
-        RegionTime { at: Reading { steady, wall }, region: sample.store, round_trip_ns }
+        RegionTime { at: ClockReading { steady, wall }, region: sample.store, round_trip_ns }
     }
 
-    fn passed_ns(&self, reading: Reading) -> u64 {
+    fn passed_ns(&self, reading: ClockReading) -> u64 {
         reading.steady.saturating_sub(self.at.steady)
     }
 
     /// Returns the region's time at a reading: by the steady counter while the sample is young, by the wall clock later.
     /// A wall clock that is set meanwhile changes nothing.
-    fn at(&self, reading: Reading) -> Nanos {
+    fn at(&self, reading: ClockReading) -> Nanos {
         let passed_ns = self.passed_ns(reading);
         if passed_ns <= SAMPLE_USED_FOR_NS {
             return self.region.plus(Nanos::new(passed_ns));
@@ -115,15 +115,15 @@ impl RegionTime {
 pub struct Discipline {
     pub(super) line: Line,
     /// An error that may be a step, and how many samples have agreed on it.
-    suspect: Option<(i64, u32)>,
+    suspected_offset: Option<(i64, u32)>,
     region: Option<RegionTime>,
 }
 
 impl Discipline {
     /// A clock that starts at the wall clock's time.
-    pub fn new(reading: Reading) -> Self {
+    pub fn new(reading: ClockReading) -> Self {
         let line = Line { steady: reading.steady, now: reading.wall, slew: 0, step: StepId(0) };
-        Discipline { line, suspect: None, region: None }
+        Discipline { line, suspected_offset: None, region: None }
     }
 
     /// Returns the present.
@@ -137,37 +137,37 @@ impl Discipline {
     }
 
     /// Whether the clock shows the time that it follows, and isn't about to step.
-    pub fn is_right(&self, reading: Reading) -> bool {
+    pub fn is_right(&self, reading: ClockReading) -> bool {
         let apart_ns = self.followed(reading).ahead_of_ns(self.line.at(reading.steady));
         beyond(apart_ns, self.region).abs() <= self.step_from_ns()
     }
 
     /// Compares with the clock that the node follows, and steers towards it. A step is returned when several samples agree
     /// on it.
-    pub fn sample(&mut self, reading: Reading) -> Option<Step> {
+    pub fn sample(&mut self, reading: ClockReading) -> Option<ClockJump> {
         let now = self.line.at(reading.steady);
         let apart_ns = self.followed(reading).ahead_of_ns(now);
         let error_ns = beyond(apart_ns, self.region);
         self.line = Line { steady: reading.steady, now, slew: 0, step: self.line.step };
         if error_ns.abs() <= self.step_from_ns() {
-            self.suspect = None;
+            self.suspected_offset = None;
             let slew = i128::from(error_ns) * i128::from(SLEW_ONE) / i128::from(SLEW_OVER_NS);
             self.line.slew = i64::try_from(slew).unwrap_or(0).clamp(-SLEW_MAX, SLEW_MAX);
             return None;
         }
-        let agreed = match self.suspect {
+        let agreed = match self.suspected_offset {
             Some((suspected, count)) if apart_ns.abs_diff(suspected) <= STEP_AGREES_NS => count + 1,
             _ => 1,
         };
-        self.suspect = Some((apart_ns, agreed));
+        self.suspected_offset = Some((apart_ns, agreed));
         (agreed >= STEP_SAMPLES).then(|| {
-            self.suspect = None;
-            Step { delta_ns: apart_ns }
+            self.suspected_offset = None;
+            ClockJump { delta_ns: apart_ns }
         })
     }
 
-    /// The region's store told its time. The first sample may be a step: nothing was agreed with other nodes before.
-    pub fn hear_region(&mut self, sample: &RegionSample) -> Option<Step> {
+    /// Follows the time of the region's store. The first sample may make a step: nothing was agreed with other nodes yet.
+    pub fn receive_region_time(&mut self, sample: &RegionSample) -> Option<ClockJump> {
         let newer = RegionTime::of(sample);
         if newer.round_trip_ns > ROUND_TRIP_MAX_NS {
             return None;
@@ -179,11 +179,11 @@ impl Discipline {
         let now = self.line.at(sample.received.steady);
         let delta_ns = newer.at(sample.received).ahead_of_ns(now);
         let is_far = beyond(delta_ns, self.region).abs() > REGION_STEP_FROM_NS;
-        (is_first && is_far).then_some(Step { delta_ns })
+        (is_first && is_far).then_some(ClockJump { delta_ns })
     }
 
     /// Makes a step that the table was told of.
-    pub fn follow(&mut self, step: Step, id: StepId, steady: u64) {
+    pub fn follow(&mut self, step: ClockJump, id: StepId, steady: u64) {
         let now = self.line.at(steady).shifted(step.delta_ns);
         self.line = Line { steady, now, slew: 0, step: id };
     }
@@ -193,7 +193,7 @@ impl Discipline {
     }
 
     /// What the clock should show.
-    fn followed(&self, reading: Reading) -> Nanos {
+    fn followed(&self, reading: ClockReading) -> Nanos {
         self.region.map_or(reading.wall, |region| region.at(reading))
     }
 }
@@ -213,9 +213,9 @@ mod tests {
     const WALL: Nanos = Nanos::from_secs(1_800_000_000);
 
     /// Clocks `seconds` later, the wall clock off by `off_ms` more than at the start.
-    fn reading(millis: u64, off_ms: i64) -> Reading {
+    fn reading(millis: u64, off_ms: i64) -> ClockReading {
         let passed = Nanos::from_millis(millis);
-        Reading { steady: passed.get(), wall: WALL.plus(passed).shifted(off_ms * 1_000_000) }
+        ClockReading { steady: passed.get(), wall: WALL.plus(passed).shifted(off_ms * 1_000_000) }
     }
 
     /// A sample of a store that is `ahead_ms` ahead of the wall clock at the start.
@@ -230,8 +230,8 @@ mod tests {
         discipline.now(reading(millis, 0).steady).now.ahead_of_ns(expected) / 1_000_000
     }
 
-    fn followed(discipline: &mut Discipline, sample: &RegionSample) -> Option<Step> {
-        let step = discipline.hear_region(sample)?;
+    fn followed(discipline: &mut Discipline, sample: &RegionSample) -> Option<ClockJump> {
+        let step = discipline.receive_region_time(sample)?;
         discipline.follow(step, StepId(1), sample.received.steady);
         Some(step)
     }
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(distance_ms(&discipline, 10, -180_000), 0);
         assert_eq!(discipline.wall_offset_ns(), Some(180_000_000_000));
         let mut close = Discipline::new(reading(0, 0));
-        assert_eq!(close.hear_region(&sample(1, 40, 2, 0)), None, "slewed");
+        assert_eq!(close.receive_region_time(&sample(1, 40, 2, 0)), None, "slewed");
         assert!(close.is_right(reading(10, 0)) && close.sample(reading(10, 0)).is_none());
     }
 
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_process_that_stood_still_is_not_slewed_all_the_while() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 40, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 40, 1, 0)), None);
         assert_eq!(discipline.sample(reading(10, 0)), None);
         let day_ms = 86_400_000;
         assert!((-40..0).contains(&distance_ms(&discipline, day_ms, 40)));
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn a_wall_clock_that_is_set_changes_nothing_while_the_store_answers() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 1, 0)), None);
         for beat in 1..100 {
             let at = beat * 400;
-            assert_eq!(discipline.hear_region(&sample(at, 0, 1, 3_600_000)), None);
+            assert_eq!(discipline.receive_region_time(&sample(at, 0, 1, 3_600_000)), None);
             assert_eq!(discipline.sample(reading(at + 100, 3_600_000)), None);
             assert_eq!(distance_ms(&discipline, at + 100, 0), 0);
         }
@@ -295,26 +295,26 @@ mod tests {
     #[test]
     fn a_store_whose_clock_is_set_is_followed_when_samples_agree() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 1, 0)), None);
-        assert_eq!(discipline.hear_region(&sample(400, 60_000, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 1, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(400, 60_000, 1, 0)), None);
         let agreed: Vec<_> = [500, 750, 1_000].map(|at| discipline.sample(reading(at, 0))).into();
-        assert_eq!(agreed, [None, None, Some(Step { delta_ns: 60_000_000_000 })]);
+        assert_eq!(agreed, [None, None, Some(ClockJump { delta_ns: 60_000_000_000 })]);
     }
 
     #[test]
     fn the_shortest_round_trip_counts_for_four_seconds() {
         let mut discipline = Discipline::new(reading(0, 0));
-        assert_eq!(discipline.hear_region(&sample(0, 0, 2, 0)), None);
+        assert_eq!(discipline.receive_region_time(&sample(0, 0, 2, 0)), None);
         // An answer that took a second, nearly all of it on the way back, seems to be half a second old.
         let mut late = sample(400, -490, 1_000, 0);
-        assert_eq!(discipline.hear_region(&late), None);
+        assert_eq!(discipline.receive_region_time(&late), None);
         for at in [1_500, 1_750, 2_000] {
             assert_eq!(discipline.sample(reading(at, 0)), None);
         }
         assert_eq!(distance_ms(&discipline, 2_000, 0), 0);
         // Nothing better is left, and what the round trip explains isn't an error.
         late = sample(4_100, -490, 1_000, 0);
-        assert_eq!(discipline.hear_region(&late), None);
+        assert_eq!(discipline.receive_region_time(&late), None);
         for at in [5_200, 5_450, 5_700, 20_000] {
             assert_eq!(discipline.sample(reading(at, 0)), None);
             assert_eq!(distance_ms(&discipline, at, 0), 0);

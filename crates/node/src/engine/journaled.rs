@@ -2,17 +2,17 @@
 //! somebody keeps a journal.
 
 use super::{Counters, Engine};
-use crate::journal::{Circumstances, Journal, Kept};
+use crate::journal::{Circumstances, Journal, RecordSelection};
 use crate::plan::Plan;
 use crate::request::{Purpose, Request};
 use crate::top;
 use std::sync::Arc;
-use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, Seen};
+use tidegate_core::{Decision, Item, KeyPrefix, Moment, Nanos, TierCounts};
 use tidegate_decisions::{Event, EventKind, RequestTag};
 
 impl Engine {
-    /// Puts down from here on what is decided. Once, before the first request.
-    pub fn keep_journal(&self, journal: Arc<Journal>) {
+    /// Sets the journal that decisions are recorded in. Call it once, before the first request.
+    pub fn set_journal(&self, journal: Arc<Journal>) {
         // A second one would be kept by nobody.
         let _ = self.journal.set(journal);
     }
@@ -22,7 +22,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(super) fn keep(
+    pub(super) fn record(
         &self,
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
@@ -35,7 +35,7 @@ impl Engine {
         }
         let has_denials = plan.answers.iter().any(|answer| !answer.is_allowed());
         if has_denials && let Some(stands_for) = top::sampled_denied(moment.now) {
-            self.top.note_denied(request, plan, stands_for, moment.now);
+            self.top.record_denied(request, plan, stands_for, moment.now);
         }
         if let Some(journal) = self.journal.get()
             && let Some(kept) = journal.fold(plan, has_denials, rule_version, moment.now)
@@ -49,14 +49,19 @@ impl Engine {
     fn put_down(
         &self,
         journal: &Journal,
-        kept: Kept,
+        selection: RecordSelection,
         plan: &Plan<'_>,
         request: Option<&Request<'_>>,
         (rule_version, tag): (u64, RequestTag),
         moment: Moment,
     ) {
-        let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
-        journal.note(kept, plan, request, &Circumstances { rule_version, moment, request: tag, seen: &seen });
+        let seen = |item: &Item, decision: &Decision| self.tier_counts(item, decision, moment.now);
+        journal.record_answers(
+            selection,
+            plan,
+            request,
+            &Circumstances { rule_version, moment, request: tag, tier_counts: &seen },
+        );
     }
 
     pub(super) fn remember(&self, request: &Request<'_>, plan: &Plan<'_>) {
@@ -65,8 +70,8 @@ impl Engine {
         }
     }
 
-    /// What [`Engine::decide_single`] denied, of the keys that [`Engine::gcra_keys`] gave.
-    pub fn keep_single(
+    /// Records what [`Engine::decide_single`] denied, of the keys that [`Engine::gcra_keys`] gave.
+    pub fn record_single(
         &self,
         (tenant, namespace, keys): (&str, &str, &KeyPrefix),
         item: &Item,
@@ -74,14 +79,14 @@ impl Engine {
         moment: Moment,
     ) {
         if let Some(journal) = self.journal.get() {
-            let seen = |item: &Item, decision: &Decision| self.seen(item, decision, moment.now);
+            let seen = |item: &Item, decision: &Decision| self.tier_counts(item, decision, moment.now);
             let (rule_version, request) = (self.rules().version, RequestTag::default());
-            let of = Circumstances { rule_version, moment, request, seen: &seen };
-            journal.note_single((tenant, namespace, keys), item, decision, &of);
+            let of = Circumstances { rule_version, moment, request, tier_counts: &seen };
+            journal.record_single((tenant, namespace, keys), item, decision, &of);
         }
     }
 
-    pub(super) fn keep_step(&self, delta_ns: i64, lands_at: Nanos) {
+    pub(super) fn record_clock_step(&self, delta_ns: i64, lands_at: Nanos) {
         if let Some(journal) = self.journal.get() {
             let value = delta_ns / 1_000_000;
             let [subject, text] = [const { String::new() }; 2];
@@ -90,16 +95,17 @@ impl Engine {
         }
     }
 
-    /// What is known of a key, for people.
-    fn seen(&self, item: &Item, decision: &Decision, now: Nanos) -> Seen {
+    /// Returns what is known of a key, to be shown.
+    fn tier_counts(&self, item: &Item, decision: &Decision, now: Nanos) -> TierCounts {
         let known = match &self.counters {
             Counters::Alone(table) => {
-                table.state(item.key).map(|state| Seen::of_local(&state, &item.spec, decision, now))
+                table.state(item.key).map(|state| TierCounts::of_local(&state, &item.spec, decision, now))
             }
-            Counters::Shared(sharing) => {
-                sharing.table.state(item.key).map(|state| Seen::of_shared(&state, &item.spec, decision, now))
-            }
+            Counters::Shared(sharing) => sharing
+                .table
+                .state(item.key)
+                .map(|state| TierCounts::of_shared(&state, &item.spec, decision, now)),
         };
-        known.unwrap_or_else(|| Seen::of_decision(decision))
+        known.unwrap_or_else(|| TierCounts::of_decision(decision))
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Must never pass a limit by what another request has spent since.
 
-use super::{Along, Asking, Decided, Engine};
+use super::{AskContext, DecideOutcome, Engine, PendingDecision};
 use crate::journal;
 use crate::plan::Plan;
-use crate::region::{AskItem, Standing};
+use crate::region::{AskItem, AskOutcome};
 use crate::request::{Answer, Purpose, Reason};
 use crate::sharing::Sharing;
 use tidegate_core::{Accuracy, Charge, Class, Cost, Moment, Nanos};
@@ -16,10 +16,15 @@ const RETRY_WHEN_UNVERIFIED: Nanos = Nanos::from_millis(300);
 impl Engine {
     /// Decides a request whose limits have been asked about, as far as they could be. It has the last word:
     /// nobody is asked again.
-    pub fn resume<'r>(&self, asking: Asking<'r>, standings: &[Standing], moment: Moment) -> Answer<'r> {
-        match self.resume_or_ask(asking, standings, moment) {
-            Decided::Answer(answer) => answer,
-            Decided::Ask(mut again) => {
+    pub fn resume<'r>(
+        &self,
+        asking: PendingDecision<'r>,
+        outcomes: &[AskOutcome],
+        moment: Moment,
+    ) -> Answer<'r> {
+        match self.resume_or_ask(asking, outcomes, moment) {
+            DecideOutcome::Answer(answer) => answer,
+            DecideOutcome::Ask(mut again) => {
                 for item in &mut again.plan.items {
                     item.accuracy = Accuracy::Async;
                 }
@@ -34,21 +39,26 @@ impl Engine {
     /// would pass beside another one's credit, each by what was left when it came.
     pub fn resume_or_ask<'r>(
         &self,
-        asking: Asking<'r>,
-        standings: &[Standing],
+        asking: PendingDecision<'r>,
+        outcomes: &[AskOutcome],
         moment: Moment,
-    ) -> Decided<'r> {
-        let Asking { mut plan, asks, items, along, trace } = asking;
+    ) -> DecideOutcome<'r> {
+        let PendingDecision { mut plan, asks, items, context, trace } = asking;
         let Some(sharing) = self.shared() else {
-            return Decided::Answer(self.answer(plan, along.reason, Purpose::Check, along.rule_version));
+            return DecideOutcome::Answer(self.answer(
+                plan,
+                context.reason,
+                Purpose::Check,
+                context.rule_version,
+            ));
         };
         plan.fallbacks.clear();
         for (position, (ask, item)) in asks.iter().zip(&items).enumerate() {
-            let standing = standings.get(position).copied().unwrap_or(Standing::Unverified);
-            self.apply(sharing, &mut plan, *item, ask, standing, moment);
+            let outcome = outcomes.get(position).copied().unwrap_or(AskOutcome::Unverified);
+            self.apply(sharing, &mut plan, *item, ask, outcome, moment);
         }
         if plan.is_denied() {
-            plan.only_look();
+            plan.only_peek();
         }
         if self.decide_on(&sharing.table, &mut plan, moment).is_err() {
             for (ask, item) in asks.iter().zip(&items) {
@@ -57,16 +67,16 @@ impl Engine {
                     plan.items[*item].accuracy = ask.accuracy;
                 }
             }
-            return journal::traced(trace, || self.ask_first(sharing, plan, along, moment));
+            return journal::traced(trace, || self.ask_first(sharing, plan, context, moment));
         }
         if !plan.is_denied() {
             sharing.charge_fallbacks(&plan.fallbacks, moment);
         }
-        let Along { reason, rule_version, request, watched } = along;
-        journal::traced(trace, || self.keep(&plan, None, (rule_version, request), moment));
-        self.shadows.note_waited(&watched, &plan.answers);
+        let AskContext { reason, rule_version, request, watched } = context;
+        journal::traced(trace, || self.record(&plan, None, (rule_version, request), moment));
+        self.shadows.record_waited(&watched, &plan.answers);
         // What is reported never asks.
-        Decided::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
+        DecideOutcome::Answer(self.answer(plan, reason, Purpose::Check, rule_version))
     }
 
     fn apply(
@@ -75,33 +85,33 @@ impl Engine {
         plan: &mut Plan<'_>,
         index: usize,
         ask: &AskItem,
-        standing: Standing,
+        outcome: AskOutcome,
         moment: Moment,
     ) {
         // It was asked about: what is needed now waits for the next request.
         plan.items[index].accuracy = Accuracy::Async;
-        match standing {
-            Standing::Granted if sharing.spends_lapsed(ask, moment) => {
+        match outcome {
+            AskOutcome::Granted if sharing.spends_lapsed(ask, moment) => {
                 plan.items[index].charge = Charge::Never;
             }
             // It is this node's to spend, and others here may be faster: then it has to be asked for again.
-            Standing::Granted if sharing.table.state(ask.key).is_some() => {
+            AskOutcome::Granted if sharing.table.state(ask.key).is_some() => {
                 plan.items[index].accuracy = ask.accuracy;
             }
-            Standing::Reserved { until } if moment.now >= until => {
+            AskOutcome::Held { until } if moment.now >= until => {
                 self.unverified(sharing, plan, (index, ask), moment);
             }
-            Standing::Granted | Standing::Reserved { .. } => {}
+            AskOutcome::Granted | AskOutcome::Held { .. } => {}
             // One of several that were asked about together: another one was in the way.
-            Standing::Refused { retry_after: Some(Nanos::ZERO), .. } => {}
+            AskOutcome::Refused { retry_after: Some(Nanos::ZERO), .. } => {}
             // The answer came after the window's end: the next window is asked for.
-            Standing::Refused { window: Some(window), .. } if ask.has_ended(window, moment.now) => {
+            AskOutcome::Refused { window: Some(window), .. } if ask.has_ended(window, moment.now) => {
                 plan.items[index].accuracy = ask.accuracy;
             }
-            Standing::Refused { retry_after, .. } => {
+            AskOutcome::Refused { retry_after, .. } => {
                 plan.deny(index, retry_after.or_else(|| ask.until_cell_end(moment.now)), moment);
             }
-            Standing::Unverified => self.unverified(sharing, plan, (index, ask), moment),
+            AskOutcome::Unverified => self.unverified(sharing, plan, (index, ask), moment),
         }
     }
 

@@ -5,7 +5,7 @@
 //! is left undone, for [`Engine::decide`] to do.
 
 use super::{Counters, Engine};
-use crate::quota::{Asked, Quotas};
+use crate::quota::{DemandSample, Quotas};
 use crate::region::HotLimit;
 use crate::request::GivenLimit;
 use crate::rule_counts::is_near_limit;
@@ -83,7 +83,7 @@ impl Engine {
 
     /// Takes such a request into the lists.
     #[cold]
-    pub fn note_single(
+    pub fn sample_single(
         &self,
         tenant: &str,
         (given, item): (&GivenLimit<'_>, &Item),
@@ -92,12 +92,12 @@ impl Engine {
     ) {
         let whole = self.quotas().filter(|_| !is_counted(&item.spec)).map(|_| item.spec);
         let spec = match (self.quotas(), &whole) {
-            (Some(quotas), Some(whole)) => quotas.cut(item.key, whole, item.class, moment.now),
+            (Some(quotas), Some(whole)) => quotas.apply_slice(item.key, whole, item.class, moment.now),
             _ => item.spec,
         };
-        let limit = HotLimit { item: Item { spec, ..*item }, whole };
+        let limit = HotLimit { item: Item { spec, ..*item }, limit: whole };
         let name = || joined_name(tenant, given.namespace, "", &shown(given.identifier));
-        self.top.note_single(limit, sample, moment.now, name);
+        self.top.record_single(limit, sample, moment.now, name);
     }
 
     /// Counts what [`Engine::decide_single`] decided.
@@ -108,10 +108,10 @@ impl Engine {
 
 /// Of a limit that is shared by quotas, this region's part is enforced.
 fn decide_part(table: &Table<SharedState>, quotas: &Quotas, item: &Item, moment: Moment) -> Option<Decision> {
-    let part = Item { spec: quotas.cut(item.key, &item.spec, item.class, moment.now), ..*item };
+    let part = Item { spec: quotas.apply_slice(item.key, &item.spec, item.class, moment.now), ..*item };
     let mut decision = table.decide(&part, moment).ok()?;
     let is_abuse = item.class == Class::Abuse;
-    let asked = Asked { key: item.key, whole: &item.spec, cost: item.cost.get(), is_abuse };
+    let asked = DemandSample { key: item.key, whole: &item.spec, cost: item.cost.get(), is_abuse };
     quotas.decided(&asked, &mut decision, moment.now);
     Some(decision)
 }

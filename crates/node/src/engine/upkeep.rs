@@ -25,7 +25,7 @@ impl Engine {
     /// Tells the table of a clock step, before the clock makes it.
     pub fn clock_stepped(&self, delta_ns: i64, lands_at: Nanos) -> StepId {
         self.stats.clock_stepped();
-        self.keep_step(delta_ns, lands_at);
+        self.record_clock_step(delta_ns, lands_at);
         match &self.counters {
             Counters::Alone(table) => table.clock_stepped(delta_ns, lands_at),
             Counters::Shared(sharing) => sharing.clock_stepped(delta_ns, lands_at),

@@ -3,7 +3,7 @@
 
 use super::Journal;
 use crate::plan::identifier_of;
-use crate::request::{LimitAnswer, Origin, Request, Subject};
+use crate::request::{LimitAnswer, LimitSource, Request, Subject};
 use tidegate_core::Item;
 use tidegate_decisions::{Caller, KeyHash, PartTags, RuleId};
 use tidegate_rules::{Attributes, identifier_values};
@@ -60,17 +60,21 @@ impl Journal {
             return None;
         }
         let Some(request) = request else { return self.waiting.lock().get(&KeyHash::of(item.key)).cloned() };
-        let values: Vec<Box<str>> = match (answer.origin, request.subject) {
-            (Origin::Rule(rule), Subject::Rules { attributes, .. }) => identifier_values(rule, attributes)?,
-            (Origin::Rule(rule), Subject::Descriptors { descriptors, .. }) => {
+        let values: Vec<Box<str>> = match (answer.source, request.subject) {
+            (LimitSource::Rule(rule), Subject::Rules { attributes, .. }) => {
+                identifier_values(rule, attributes)?
+            }
+            (LimitSource::Rule(rule), Subject::Descriptors { descriptors, .. }) => {
                 identifier_values(rule, descriptors.get(usize::from(answer.descriptor))?.attributes)?
             }
-            (Origin::Given { index }, Subject::Limits(limits)) => vec![limits.get(index)?.identifier.into()],
-            (Origin::Given { .. }, Subject::Rules { attributes, .. }) => values_of(attributes),
-            (Origin::Given { .. }, Subject::Descriptors { descriptors, .. }) => {
+            (LimitSource::Given { index }, Subject::Limits(limits)) => {
+                vec![limits.get(index)?.identifier.into()]
+            }
+            (LimitSource::Given { .. }, Subject::Rules { attributes, .. }) => values_of(attributes),
+            (LimitSource::Given { .. }, Subject::Descriptors { descriptors, .. }) => {
                 values_of(descriptors.get(usize::from(answer.descriptor))?.attributes)
             }
-            (Origin::Rule(_), Subject::Limits(_)) => return None,
+            (LimitSource::Rule(_), Subject::Limits(_)) => return None,
         };
         let name = names.are_plain.then(|| identifier_of(request, answer));
         Some(Caller { rule, parts: values.iter().map(|value| names.tags.tag(value)).collect(), name })

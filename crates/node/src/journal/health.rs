@@ -14,35 +14,43 @@ use tidegate_decisions::{Event, EventKind, rule_subject};
 use tidegate_rules::{Policy, Rule, RuleSet};
 
 /// Of one change of the rules, so many of the rules that it changed are told.
-const RULES_TOLD_MAX: usize = 100;
+const RULES_REPORTED_MAX: usize = 100;
 /// In larger sets, what changed isn't looked for: that takes a while.
 const RULES_COMPARED_MAX: usize = 10_000;
 /// The other regions have been out of hearing for long enough to say so.
 const IMPORT_LAG: Nanos = Nanos::from_secs(30);
 
+/// Compares the node's health with what it was at the last poll, and reports the differences as events.
 #[derive(Debug)]
-pub struct Health {
-    looked_at: Nanos,
+pub struct HealthMonitor {
+    checked_at: Nanos,
     rules: Arc<VersionedRules>,
     /// Shards that can't be asked, and since when.
-    away: BTreeMap<String, Nanos>,
+    unavailable: BTreeMap<String, Nanos>,
     live_nodes: u32,
     slices: usize,
     is_import_late: bool,
 }
 
-impl Health {
+impl HealthMonitor {
     /// From the start of the process on; with the event that says so.
     pub fn new(engine: &Engine, now: Nanos) -> (Self, Event) {
         let rules = Arc::clone(&engine.rules());
         let started = event(now, EventKind::Started, "", 0);
         let live_nodes = engine.shared().map_or(1, |sharing| sharing.table.live_nodes());
-        let away = BTreeMap::new();
-        let health = Health { looked_at: now, rules, away, live_nodes, slices: 0, is_import_late: false };
+        let unavailable = BTreeMap::new();
+        let health = HealthMonitor {
+            checked_at: now,
+            rules,
+            unavailable,
+            live_nodes,
+            slices: 0,
+            is_import_late: false,
+        };
         (health, started)
     }
 
-    pub fn look(
+    pub fn poll(
         &mut self,
         engine: &Engine,
         region: Option<&RegionDriver>,
@@ -50,14 +58,14 @@ impl Health {
         now: Nanos,
     ) -> Vec<Event> {
         let mut events = Vec::new();
-        self.look_at_rules(engine, &mut events);
+        self.poll_rules(engine, &mut events);
         if let Some(sharing) = engine.shared() {
             let live_nodes = sharing.table.live_nodes();
             if std::mem::replace(&mut self.live_nodes, live_nodes) != live_nodes {
                 events.push(event(now, EventKind::LiveNodes, "", i64::from(live_nodes)));
             }
             if let Some(region) = region {
-                self.look_at_shards(&sharing.region, region, now, &mut events);
+                self.poll_shards(&sharing.region, region, now, &mut events);
             }
         }
         let slices = engine.quotas().map_or(0, |quotas| quotas.slice_count());
@@ -66,19 +74,19 @@ impl Health {
             events.push(event(now, EventKind::Slices, "", count));
         }
         if let Some(work) = world.filter(|work| work.is_worker) {
-            self.look_at_imports(work, now, &mut events);
+            self.poll_imports(work, now, &mut events);
         }
-        self.looked_at = now;
+        self.checked_at = now;
         events
     }
 
-    /// Rules came into force after the last look: from then on they may have been felt.
-    fn look_at_rules(&mut self, engine: &Engine, events: &mut Vec<Event>) {
+    /// Reports rules that came into force since the last poll: from then on callers may have felt them.
+    fn poll_rules(&mut self, engine: &Engine, events: &mut Vec<Event>) {
         let rules = Arc::clone(&engine.rules());
         if rules.version == self.rules.version {
             return;
         }
-        let (before, at) = (std::mem::replace(&mut self.rules, rules.clone()), self.looked_at);
+        let (before, at) = (std::mem::replace(&mut self.rules, rules.clone()), self.checked_at);
         let version = i64::try_from(rules.version).unwrap_or(i64::MAX);
         events.push(event(at, EventKind::Rules, "", version));
         for (subject, text) in changed_rules(&before.set, &rules.set) {
@@ -86,47 +94,41 @@ impl Health {
         }
     }
 
-    /// A shard is away while its breaker is open, and while it doesn't answer heartbeats or refuses them: most faults
-    /// show there first, and on a quiet node there only.
-    fn look_at_shards(
-        &mut self,
-        region: &Region,
-        driver: &RegionDriver,
-        now: Nanos,
-        events: &mut Vec<Event>,
-    ) {
+    /// Reports shards that became unavailable or recovered. A shard is unavailable while its breaker is open, and while it
+    /// doesn't answer heartbeats or refuses them: most faults show there first, and on a quiet node there only.
+    fn poll_shards(&mut self, region: &Region, driver: &RegionDriver, now: Nanos, events: &mut Vec<Event>) {
         let origin = driver.origin();
         let conditions = region.shard_conditions();
         let silent = conditions.iter().filter(|condition| condition.health == ShardHealth::Unavailable);
-        let mut away: BTreeMap<String, Nanos> = silent
+        let mut unavailable: BTreeMap<String, Nanos> = silent
             .map(|condition| {
                 let name = origin.shard_name(condition.shard);
-                let since = self.away.get(&name).copied().unwrap_or(now);
+                let since = self.unavailable.get(&name).copied().unwrap_or(now);
                 (name, since)
             })
             .collect();
-        away.extend(region.breakers().iter().filter_map(|(shard, state, _)| match state {
+        unavailable.extend(region.breakers().iter().filter_map(|(shard, state, _)| match state {
             BreakerState::Open { since, .. } => Some((origin.shard_name(*shard), *since)),
             BreakerState::Closed => None,
         }));
-        self.tell_shards(away, now, events);
+        self.report_shards(unavailable, now, events);
     }
 
-    fn tell_shards(&mut self, away: BTreeMap<String, Nanos>, now: Nanos, events: &mut Vec<Event>) {
-        for (shard, since) in away.iter().filter(|(shard, _)| !self.away.contains_key(*shard)) {
+    fn report_shards(&mut self, unavailable: BTreeMap<String, Nanos>, now: Nanos, events: &mut Vec<Event>) {
+        for (shard, since) in unavailable.iter().filter(|(shard, _)| !self.unavailable.contains_key(*shard)) {
             events.push(Event { is_unwell: true, ..event(*since, EventKind::Breaker, shard, 0) });
         }
-        for (shard, since) in self.away.iter().filter(|(shard, _)| !away.contains_key(*shard)) {
+        for (shard, since) in self.unavailable.iter().filter(|(shard, _)| !unavailable.contains_key(*shard)) {
             events.push(event(now, EventKind::Breaker, shard, 0));
             // The clock was set back meanwhile: by its times, the shard would go away after it came back, for good.
             if *since > now {
                 events.push(event(*since, EventKind::Breaker, shard, 0));
             }
         }
-        self.away = away;
+        self.unavailable = unavailable;
     }
 
-    fn look_at_imports(&mut self, work: &WorkState, now: Nanos, events: &mut Vec<Event>) {
+    fn poll_imports(&mut self, work: &WorkState, now: Nanos, events: &mut Vec<Event>) {
         let Some(imported_at) = work.imported_at else { return };
         let lag = now.minus(imported_at);
         let is_late = lag > IMPORT_LAG || work.is_breaker_open;
@@ -150,12 +152,12 @@ fn changed_rules(before: &RuleSet, after: &RuleSet) -> Vec<(String, String)> {
     let name = |rule: &Rule| rule_subject(&rule.tenant, &rule.namespace, &rule.name);
     let old: BTreeMap<String, String> =
         before.rules().map(|rule| (name(rule), shown(&rule.policy))).collect();
-    let told = after.rules().filter_map(|rule| {
+    let changed = after.rules().filter_map(|rule| {
         let (subject, now) = (name(rule), shown(&rule.policy));
         let before = old.get(&subject);
         (before != Some(&now)).then(|| (subject.clone(), change_words(before.map(String::as_str), &now)))
     });
-    told.take(RULES_TOLD_MAX).collect()
+    changed.take(RULES_REPORTED_MAX).collect()
 }
 
 /// A limit for people.
@@ -200,12 +202,12 @@ mod tests {
     fn a_breaker_that_closes_after_the_clock_was_set_back_stays_closed() {
         let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 100 };
         let at = |seconds: u64| Nanos::from_secs(1_800_000_000 + seconds);
-        let (mut health, _) = Health::new(&Engine::new(options, RuleSet::default()), at(0));
+        let (mut health, _) = HealthMonitor::new(&Engine::new(options, RuleSet::default()), at(0));
         let mut events = Vec::new();
-        health.tell_shards([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
+        health.report_shards([(String::from("shard"), at(3600))].into(), at(3600), &mut events);
         assert!(is_open(&events, at(3601)));
         // Set back by an hour meanwhile.
-        health.tell_shards(BTreeMap::new(), at(10), &mut events);
+        health.report_shards(BTreeMap::new(), at(10), &mut events);
         assert!(!is_open(&events, at(11)));
         assert!(!is_open(&events, at(3601)), "when the clock gets there again");
     }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
-use tidegate_decisions::{Told, Writer};
+use tidegate_decisions::{LogRecordRef, Writer};
 
 /// Handed over at once.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -81,8 +81,8 @@ impl Lines {
 }
 
 impl Shipper for Lines {
-    fn told(&mut self, told: &Told<'_>) {
-        told.line(&self.writer, &mut self.chunk.text);
+    fn ship(&mut self, record: &LogRecordRef<'_>) {
+        record.line(&self.writer, &mut self.chunk.text);
         self.chunk.lines += 1;
         if self.chunk.text.len() >= CHUNK_BYTES {
             self.hand_over();

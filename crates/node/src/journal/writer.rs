@@ -9,11 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_decisions::{Event, Log, LogOptions, Told};
+use tidegate_decisions::{Event, Log, LogOptions, LogRecordRef};
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 /// What a process that is killed can lose: a look less than a second.
-const LOOKS_PER_WRITE: u32 = 3;
+const POLLS_PER_WRITE: u32 = 3;
 /// How long somebody waits who asks for a write.
 const WRITE_NOW_MAX: Duration = Duration::from_secs(1);
 /// How long the end waits for the last write.
@@ -24,15 +24,15 @@ pub type Watch = Box<dyn FnMut() -> (Nanos, Vec<Event>) + Send>;
 
 /// Who is told what is logged, on the log's thread: it must not wait.
 pub trait Shipper: Send {
-    fn told(&mut self, told: &Told<'_>);
+    fn ship(&mut self, record: &LogRecordRef<'_>);
 
     /// A write is over: what was gathered may leave.
     fn written(&mut self) {}
 }
 
-/// What the thread is told.
+/// A command to the thread that writes the log.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum WriterCommand {
     /// Write now, and say so here.
     Write(Sender<()>),
     Stop,
@@ -40,7 +40,7 @@ pub(super) enum Order {
 
 #[derive(Debug)]
 pub struct JournalWriter {
-    orders: Sender<Order>,
+    commands: Sender<WriterCommand>,
     stopped: Receiver<()>,
 }
 
@@ -53,21 +53,21 @@ impl JournalWriter {
         watch: Watch,
         shippers: Vec<Box<dyn Shipper>>,
     ) -> io::Result<Self> {
-        let ((orders, ordered), (ended, stopped)) = (channel(), channel());
+        let ((commands, ordered), (ended, stopped)) = (channel(), channel());
         // One writer: a second one would find the directory taken.
-        let _ = journal.orders.set(orders.clone());
+        let _ = journal.commands.set(commands.clone());
         thread::Builder::new().name("decisions".to_owned()).spawn(move || {
             run(&journal, options, watch, shippers, &ordered);
             // Nobody may wait any more.
             let _ = ended.send(());
         })?;
-        Ok(JournalWriter { orders, stopped })
+        Ok(JournalWriter { commands, stopped })
     }
 
     /// Waits for the last write, for a while.
     pub fn stop(self) {
         // It may have ended by itself.
-        let _ = self.orders.send(Order::Stop);
+        let _ = self.commands.send(WriterCommand::Stop);
         if self.stopped.recv_timeout(LAST_WRITE_MAX) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(fix = "check the disk", "the last decisions couldn't be logged in time");
         }
@@ -79,7 +79,7 @@ impl Journal {
     /// that answers.
     pub fn write_now(&self) {
         let (written, is_written) = channel();
-        if self.orders.get().is_some_and(|orders| orders.send(Order::Write(written)).is_ok()) {
+        if self.commands.get().is_some_and(|commands| commands.send(WriterCommand::Write(written)).is_ok()) {
             // What isn't there in time will be found later.
             let _ = is_written.recv_timeout(WRITE_NOW_MAX);
         }
@@ -91,7 +91,7 @@ fn run(
     options: LogOptions,
     mut watch: Watch,
     mut shippers: Vec<Box<dyn Shipper>>,
-    ordered: &Receiver<Order>,
+    ordered: &Receiver<WriterCommand>,
 ) {
     let mut log = match journal.directory().map(|_| Log::open(options.clone())) {
         Some(Ok(log)) => log,
@@ -106,16 +106,16 @@ fn run(
     };
     let mut looks = 0;
     loop {
-        let order = ordered.recv_timeout(LOOK_EVERY);
+        let order = ordered.recv_timeout(POLL_EVERY);
         let (now, events) = watch();
         events.into_iter().for_each(|event| journal.event(event));
         looks += 1;
-        if looks < LOOKS_PER_WRITE && order.is_err() {
+        if looks < POLLS_PER_WRITE && order.is_err() {
             continue;
         }
         looks = 0;
-        let mut tell = |told: Told<'_>| shippers.iter_mut().for_each(|shipper| shipper.told(&told));
-        if let Err(error) = log.write_telling(journal.recorder(), now, Some(&mut tell)) {
+        let mut ship = |told: LogRecordRef<'_>| shippers.iter_mut().for_each(|shipper| shipper.ship(&told));
+        if let Err(error) = log.write_telling(journal.recorder(), now, Some(&mut ship)) {
             tracing::warn!(
                 %error,
                 directory = ?journal.directory(),
@@ -126,8 +126,8 @@ fn run(
         shippers.iter_mut().for_each(|shipper| shipper.written());
         match order {
             // Who asked may have given up.
-            Ok(Order::Write(written)) => drop(written.send(())),
-            Ok(Order::Stop) => return drop(log.close(journal.recorder(), now)),
+            Ok(WriterCommand::Write(written)) => drop(written.send(())),
+            Ok(WriterCommand::Stop) => return drop(log.close(journal.recorder(), now)),
             Err(_) => {}
         }
     }

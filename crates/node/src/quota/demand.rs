@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate_core::demand::Average;
 use tidegate_core::slice::Lease;
 use tidegate_core::{KeyId, Nanos, Spec};
-use tidegate_origin::Offered;
+use tidegate_origin::OfferedDemand;
 
 /// Each with a lock of its own: a decision takes one.
 const SHARDS: usize = 64;
@@ -25,35 +25,36 @@ const REPORTED_FROM: u64 = 8;
 const REPORTED_LEAST: u64 = 10;
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedDemand {
     average: Average,
-    whole: Spec,
+    limit: Spec,
     is_abuse: bool,
 }
 
+/// Demand of keys whose limits regions share, on this node. Bounded.
 #[derive(Debug)]
-pub(super) struct DemandBook {
-    shards: Vec<Mutex<KeyMap<Tracked>>>,
+pub(super) struct DemandTable {
+    shards: Vec<Mutex<KeyMap<TrackedDemand>>>,
 }
 
-impl Default for DemandBook {
+impl Default for DemandTable {
     fn default() -> Self {
-        DemandBook { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        DemandTable { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 }
 
-impl DemandBook {
+impl DemandTable {
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
     /// Counts what was asked for. False when there is no room for the key.
-    pub(super) fn add(&self, key: KeyId, whole: &Spec, is_abuse: bool, cost: u64, now: Nanos) -> bool {
+    pub(super) fn add(&self, key: KeyId, limit: &Spec, is_abuse: bool, cost: u64, now: Nanos) -> bool {
         // Below 64, so it fits.
         let index = usize::try_from(key.get() >> 122).unwrap_or(0) % SHARDS;
         let mut shard = self.shards[index].lock();
         if let Some(tracked) = shard.get_mut(&key) {
-            tracked.whole = *whole;
+            tracked.limit = *limit;
             tracked.average.add(cost);
             return true;
         }
@@ -62,7 +63,7 @@ impl DemandBook {
         }
         let mut average = Average::new(now);
         average.add(cost);
-        shard.insert(key, Tracked { average, whole: *whole, is_abuse });
+        shard.insert(key, TrackedDemand { average, limit: *limit, is_abuse });
         true
     }
 
@@ -75,7 +76,7 @@ impl DemandBook {
         most: usize,
         seed: u64,
         now: Nanos,
-    ) -> Vec<Offered> {
+    ) -> Vec<OfferedDemand> {
         let mut offered = Vec::new();
         for shard in &self.shards {
             shard.lock().retain(|key, tracked| {
@@ -83,12 +84,12 @@ impl DemandBook {
                 tracked.average.fold(now, half_life);
                 let milli_per_second = tracked.average.milli_per_second();
                 let threshold =
-                    tracked.whole.milli_per_second() / divisor.saturating_mul(REPORTED_FROM).max(1);
+                    tracked.limit.milli_per_second() / divisor.saturating_mul(REPORTED_FROM).max(1);
                 let threshold = threshold.max(REPORTED_LEAST);
                 let is_sliced = held.contains_key(key);
                 if is_sliced || milli_per_second >= threshold {
-                    let Tracked { whole, is_abuse, .. } = *tracked;
-                    offered.push(Offered { key: *key, spec: whole, is_abuse, milli_per_second });
+                    let TrackedDemand { limit, is_abuse, .. } = *tracked;
+                    offered.push(OfferedDemand { key: *key, spec: limit, is_abuse, milli_per_second });
                 }
                 is_sliced || milli_per_second >= threshold / 2
             });
@@ -108,24 +109,24 @@ impl DemandBook {
 /// Of more keys than can be said: those that ask for much as they are, of the others every so many, in the place of all
 /// that they stand for. Of a caller who comes to hundreds of nodes in turn, each node sees next to nothing: sums over
 /// nodes stay right, where the most asked for first would leave such callers out on all of them.
-fn thin(offered: &mut Vec<Offered>, most: usize, seed: u64) {
+fn thin(offered: &mut Vec<OfferedDemand>, most: usize, seed: u64) {
     if offered.len() <= most {
         return;
     }
     // Far beyond any limit, and the book's keys together fit.
     offered.iter_mut().for_each(|offered| offered.milli_per_second = offered.milli_per_second.min(1 << 48));
     let mut rest: u64 = offered.iter().map(|offered| offered.milli_per_second).sum();
-    let mut whole = 0;
+    let mut limit = 0;
     // What one entry stands for, if the first ones are said as they are.
     let mut step = rest.div_ceil(most as u64).max(1);
-    while whole < most && offered[whole].milli_per_second >= step {
-        rest -= offered[whole].milli_per_second;
-        whole += 1;
-        step = rest.div_ceil((most - whole).max(1) as u64).max(1);
+    while limit < most && offered[limit].milli_per_second >= step {
+        rest -= offered[limit].milli_per_second;
+        limit += 1;
+        step = rest.div_ceil((most - limit).max(1) as u64).max(1);
     }
     // From another place in every report, so that nobody is passed over by all.
     let mut passed = mixed(seed) % step;
-    let mut thinned = offered.split_off(whole);
+    let mut thinned = offered.split_off(limit);
     thinned.retain_mut(|offered| {
         passed += std::mem::replace(&mut offered.milli_per_second, step);
         let is_said = passed >= step;

@@ -2,8 +2,8 @@
 
 use super::*;
 use tidegate_core::{Burst, Rate};
-use tidegate_origin::{QuotaGathered, ToldSlice};
-use tidegate_world::{Acknowledged, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
+use tidegate_origin::{QuotaReports, SliceReport};
+use tidegate_world::{AcknowledgedSlice, Acknowledgement, Member, Membership, OwnerId, SliceRow, Slices};
 
 const START: Nanos = Nanos::from_secs(1_000_000);
 
@@ -19,12 +19,12 @@ fn spec() -> Spec {
     Spec::Gcra { rate: Rate::new(90, Nanos::from_secs(1)).unwrap(), burst: Burst::new(90).unwrap() }
 }
 
-fn news(stamp: u64, is_active: bool, slices: Vec<ToldSlice>) -> QuotaNews {
+fn news(stamp: u64, is_active: bool, slices: Vec<SliceReport>) -> QuotaNews {
     QuotaNews { stamp, share: Share { version: stamp, index: 0, members: 3, is_active }, slices }
 }
 
 /// A slice that the origin's clock, an hour ahead of the node's, ends in ten seconds.
-fn slice(number: u128, amount: u64) -> ToldSlice {
+fn slice(number: u128, amount: u64) -> SliceReport {
     let ahead = at(0).plus(Nanos::from_secs(3_600));
     let lease = Lease {
         size: SliceSize { amount, rate_parts: u32::try_from(amount * 1_000_000_000 / 90).unwrap() },
@@ -32,21 +32,21 @@ fn slice(number: u128, amount: u64) -> ToldSlice {
         until: ahead.plus(Nanos::from_secs(10)),
         rises: ahead.plus(Nanos::from_secs(40)),
     };
-    ToldSlice { key: key(number), lease }
+    SliceReport { key: key(number), lease }
 }
 
-fn hear(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
+fn receive(quotas: &Quotas, news: QuotaNews, sent: Nanos) {
     let now = sent.plus(Nanos::from_secs(3_600));
-    quotas.heard(&QuotaHeard { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
+    quotas.receive(&QuotaReply { now, news: Some(std::sync::Arc::new(news)), is_behind: false }, sent);
 }
 
 /// The origin answers, and has nothing new.
-fn hear_nothing(quotas: &Quotas, sent: Nanos) {
-    quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: false }, sent);
+fn receive_nothing(quotas: &Quotas, sent: Nanos) {
+    quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: false }, sent);
 }
 
 fn burst(quotas: &Quotas, number: u128, class: Class, now: Nanos) -> u64 {
-    quotas.cut(key(number), &spec(), class, now).shown_limit()
+    quotas.apply_slice(key(number), &spec(), class, now).shown_limit()
 }
 
 #[test]
@@ -54,21 +54,21 @@ fn who_heard_nothing_goes_alone_and_abuse_not_at_all() {
     let quotas = Quotas::new(NodeId(1));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 90);
     assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 0);
-    hear(&quotas, news(1, false, vec![]), at(0));
+    receive(&quotas, news(1, false, vec![]), at(0));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(0)), 0, "a region that isn't active holds nothing");
-    hear(&quotas, news(2, true, vec![]), at(0));
+    receive(&quotas, news(2, true, vec![]), at(0));
     assert_eq!(burst(&quotas, 1, Class::Abuse, at(0)), 30);
 }
 
 #[test]
 fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![slice(1, 70), slice(2, 5)]), at(0));
+    receive(&quotas, news(1, true, vec![slice(1, 70), slice(2, 5)]), at(0));
     let both = |millis| [1, 2].map(|number| burst(&quotas, number, Class::Paid, at(millis)));
     assert_eq!(both(10_000), [70, 5]);
     assert_eq!(both(10_001), [30, 5]);
     assert_eq!(both(40_001), [30, 5], "nothing was heard for a lease: the region may hold anything");
-    hear_nothing(&quotas, at(40_001));
+    receive_nothing(&quotas, at(40_001));
     assert_eq!(
         both(40_001),
         [30, 30],
@@ -79,23 +79,23 @@ fn a_slice_ends_by_this_nodes_clock_and_then_the_smaller_part_holds() {
 #[test]
 fn abuse_holds_nothing_where_the_region_was_not_heard_for_a_lease() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let both = |millis| [Class::Abuse, Class::Paid].map(|class| burst(&quotas, 1, class, at(millis)));
     assert_eq!(both(15_000), [30, 30]);
     assert_eq!(both(15_001), [0, 30], "its region may have acknowledged less without it");
-    hear_nothing(&quotas, at(15_001));
+    receive_nothing(&quotas, at(15_001));
     assert_eq!(both(15_001), [30, 30]);
 }
 
 #[test]
 fn older_news_and_an_older_membership_change_nothing() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(5, true, vec![slice(1, 5)]), at(0));
-    hear(&quotas, news(4, true, vec![slice(1, 70)]), at(1));
+    receive(&quotas, news(5, true, vec![slice(1, 5)]), at(0));
+    receive(&quotas, news(4, true, vec![slice(1, 70)]), at(1));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(1)), 5);
     let mut old = news(6, true, vec![]);
     old.share = Share { version: 4, index: 0, members: 1, is_active: true };
-    hear(&quotas, old, at(2));
+    receive(&quotas, old, at(2));
     assert_eq!(burst(&quotas, 1, Class::Paid, at(2)), 30, "another worker read the membership earlier");
     assert_eq!(quotas.report(1, at(3)).applied, 6);
 }
@@ -103,7 +103,7 @@ fn older_news_and_an_older_membership_change_nothing() {
 #[test]
 fn a_clock_that_is_set_neither_ends_nor_extends_a_slice() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![slice(1, 70)]), at(0));
+    receive(&quotas, news(1, true, vec![slice(1, 70)]), at(0));
     quotas.clock_stepped(-500_000_000_000);
     let before = |millis| at(millis).minus(Nanos::from_secs(500));
     assert_eq!(burst(&quotas, 1, Class::Paid, before(10_000)), 70);
@@ -113,10 +113,10 @@ fn a_clock_that_is_set_neither_ends_nor_extends_a_slice() {
 #[test]
 fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let decide = |number, verdict, remaining, cost| {
         let mut decision = Decision { verdict, limit: 30, remaining, reset: at(0) };
-        let asked = Asked { key: key(number), whole: &spec(), cost, is_abuse: false };
+        let asked = DemandSample { key: key(number), whole: &spec(), cost, is_abuse: false };
         let denied = quotas.decided(&asked, &mut decision, at(0));
         (decision, denied)
     };
@@ -140,7 +140,7 @@ fn a_decision_is_shown_as_the_whole_limits_and_counts_as_demand() {
 #[test]
 fn a_key_that_came_once_leaves_the_book_in_a_large_fleet_too() {
     let quotas = Quotas::new(NodeId(1));
-    hear(&quotas, news(1, true, vec![]), at(0));
+    receive(&quotas, news(1, true, vec![]), at(0));
     let whole =
         Spec::Gcra { rate: Rate::new(5, Nanos::from_secs(1)).unwrap(), burst: Burst::new(10).unwrap() };
     assert!(quotas.demand.add(key(1), &whole, false, 1, at(0)));
@@ -157,7 +157,7 @@ fn the_book_is_bounded_and_says_what_it_left_out() {
         let mut decision =
             Decision { verdict: Verdict::Deny { retry_after: None }, limit: 0, remaining: 0, reset: at(0) };
         let key = KeyId::from_hash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        quotas.decided(&Asked { key, whole: &spec(), cost: 50, is_abuse: true }, &mut decision, at(0));
+        quotas.decided(&DemandSample { key, whole: &spec(), cost: 50, is_abuse: true }, &mut decision, at(0));
     }
     assert_eq!(quotas.tracked_keys(), 64 * 256);
     assert_eq!(quotas.counters().untracked.get(), 40_000 - 64 * 256);
@@ -179,7 +179,7 @@ fn what_many_callers_ask_for_adds_up_over_nodes_that_can_not_name_them_all() {
     let mut all = 0;
     for quarter in 0..8_u64 {
         for (place, node) in (0_u64..).zip(&nodes) {
-            hear(node, news(1, true, vec![]), at(0));
+            receive(node, news(1, true, vec![]), at(0));
             (0..3_000).filter(|number| (number * 7 + place * 13 + quarter) % 4 == 0).for_each(|number| {
                 assert!(node.demand.add(spread(number), &whole, false, 1, at(250 * quarter)));
             });
@@ -212,8 +212,8 @@ fn the_largest_costs_of_many_keys_are_reported_without_overflow() {
     assert!((4_500..=5_000).contains(&offered.len()), "{}", offered.len());
 }
 
-fn said(worker: &mut Worker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
-    let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::Offered {
+fn reported_demand(worker: &mut QuotaWorker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
+    let of = |(number, milli_per_second): &(u128, u64)| tidegate_origin::OfferedDemand {
         key: key(*number),
         spec: spec(),
         is_abuse: false,
@@ -225,21 +225,29 @@ fn said(worker: &mut Worker, offered: &[(u128, u64)]) -> Vec<(KeyId, u64)> {
     };
     // None of them had to leave anything out.
     let reports = offered.chunks(5_000).map(report).collect();
-    let gathered = QuotaGathered { now: at(20_000), forgot_at: Nanos::ZERO, reports };
+    let gathered = QuotaReports { now: at(20_000), lost_data_at: Nanos::ZERO, reports };
     worker.gathered(&gathered).demands.into_iter().map(|said| (said.key, said.milli_per_second)).collect()
 }
 
 /// The whole is 90 a second, and who divides it isn't known yet: all of it is this region's even part.
 #[test]
 fn what_is_asked_for_is_said_when_it_is_much_or_changes_and_that_it_is_over_once() {
-    let mut worker = Worker::default();
-    assert_eq!(said(&mut worker, &[(1, 80_000), (2, 1_000)]), [(key(1), 80_000)], "a little needs no slice");
-    assert_eq!(said(&mut worker, &[(1, 81_000), (2, 1_000)]), [], "it hardly changed");
-    assert_eq!(said(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
-    assert_eq!(said(&mut worker, &[]), [(key(1), 0)], "the store would believe in it for half a minute");
-    assert!((0..100).all(|_| said(&mut worker, &[]).is_empty()));
+    let mut worker = QuotaWorker::default();
+    assert_eq!(
+        reported_demand(&mut worker, &[(1, 80_000), (2, 1_000)]),
+        [(key(1), 80_000)],
+        "a little needs no slice"
+    );
+    assert_eq!(reported_demand(&mut worker, &[(1, 81_000), (2, 1_000)]), [], "it hardly changed");
+    assert_eq!(reported_demand(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
+    assert_eq!(
+        reported_demand(&mut worker, &[]),
+        [(key(1), 0)],
+        "the store would believe in it for half a minute"
+    );
+    assert!((0..100).all(|_| reported_demand(&mut worker, &[]).is_empty()));
     worker.report_failed();
-    assert_eq!(said(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
+    assert_eq!(reported_demand(&mut worker, &[(1, 70_000)]), [(key(1), 70_000)]);
 }
 
 #[test]
@@ -248,27 +256,27 @@ fn a_worker_that_takes_over_says_of_its_slices_that_nobody_asks_for_them() {
     let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires: at(0) };
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     worker.read(
         me,
         &Membership { version: 1, members: Vec::new() },
         &slices,
-        &InForce::default(),
+        &SlicesInForce::default(),
         at(0),
         Nanos::ZERO,
     );
-    assert_eq!(said(&mut worker, &[(1, 0), (2, 0)]), [(key(1), 0)]);
-    assert_eq!(said(&mut worker, &[(1, 0)]), []);
+    assert_eq!(reported_demand(&mut worker, &[(1, 0), (2, 0)]), [(key(1), 0)]);
+    assert_eq!(reported_demand(&mut worker, &[(1, 0)]), []);
 }
 
 #[test]
 fn of_more_keys_than_a_message_holds_those_are_said_that_ask_for_most() {
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     let many: Vec<(u128, u64)> = (1..=9_000).map(|number| (number, 40_000)).collect();
-    assert_eq!(said(&mut worker, &many[..5_000]).len(), 5_000);
+    assert_eq!(reported_demand(&mut worker, &many[..5_000]).len(), 5_000);
     let more: Vec<(u128, u64)> = (1..=4_900).map(|number| (20_000 + number, 50_000)).collect();
     let all: Vec<(u128, u64)> = many.iter().chain(&more).copied().collect();
-    let keys: Vec<KeyId> = said(&mut worker, &all[4_000..]).iter().map(|(key, _)| *key).collect();
+    let keys: Vec<KeyId> = reported_demand(&mut worker, &all[4_000..]).iter().map(|(key, _)| *key).collect();
     assert_eq!(keys.len(), 10_000);
     let asks_most = |number: &(u128, u64)| keys.contains(&key(number.0));
     assert!(more.iter().all(asks_most));
@@ -277,15 +285,15 @@ fn of_more_keys_than_a_message_holds_those_are_said_that_ask_for_most() {
 #[test]
 fn who_was_cut_off_stays_so_where_the_origin_has_forgotten_the_news() {
     let behind = |quotas: &Quotas, sent| {
-        quotas.heard(&QuotaHeard { now: at(0), news: None, is_behind: true }, sent);
+        quotas.receive(&QuotaReply { now: at(0), news: None, is_behind: true }, sent);
     };
     let cut_off = Quotas::new(NodeId(1));
-    hear(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
+    receive(&cut_off, news(1, true, vec![slice(1, 5)]), at(0));
     behind(&cut_off, at(40_001));
     assert_eq!(burst(&cut_off, 1, Class::Abuse, at(40_001)), 0, "its region may hold less by now");
     assert_eq!(burst(&cut_off, 1, Class::Paid, at(40_001)), 5);
     let waited_for = Quotas::new(NodeId(2));
-    hear(&waited_for, news(1, true, vec![slice(1, 5)]), at(0));
+    receive(&waited_for, news(1, true, vec![slice(1, 5)]), at(0));
     for sent in [10_000, 20_000, 30_000, 40_001].map(at) {
         behind(&waited_for, sent);
     }
@@ -301,18 +309,18 @@ fn a_change_is_not_acknowledged_while_a_node_may_be_forgotten() {
     let membership = Membership { version: 7, members: vec![member] };
     let size = SliceSize { amount: 5, rate_parts: 55_555_555 };
     let row = |generation| SliceRow { key: key(1), owner: me, generation, size, whole: 90, expires: at(0) };
-    let mut worker = Worker::default();
+    let mut worker = QuotaWorker::default();
     let mut stamp = 0;
-    let mut say = |generation: u64, version: u64, forgot_at: Nanos| {
+    let mut say = |generation: u64, version: u64, lost_data_at: Nanos| {
         let read = Nanos::from_secs(70 + generation);
         let slices =
             Slices { slices: vec![row(generation)], now: read, confirmed: read, revision: generation };
         stamp = worker
-            .read(me, &membership, &slices, &InForce::default(), at(0), Nanos::ZERO)
+            .read(me, &membership, &slices, &SlicesInForce::default(), at(0), Nanos::ZERO)
             .map_or(stamp, |news| news.stamp);
         let report =
             QuotaReport { node: NodeId(1), applied: stamp, version, offered: Vec::new(), leaves: false };
-        let say = worker.gathered(&QuotaGathered { now: at(20_000), forgot_at, reports: vec![report] });
+        let say = worker.gathered(&QuotaReports { now: at(20_000), lost_data_at, reports: vec![report] });
         let said = say.acknowledged.expect("all that are known go by it");
         assert_eq!(said.read, read, "that the region is there may always be said");
         (said.slices.len(), say.applied)
@@ -333,26 +341,32 @@ fn slices_that_are_read_long_after_the_round_began_are_not_told() {
     let expires = Nanos::from_secs(80);
     let row = SliceRow { key: key(1), owner: me, generation: 1, size, whole: 90, expires };
     for took in (0..60).map(Nanos::from_secs) {
-        let mut worker = Worker::default();
-        let gathered = QuotaGathered { now: at(0), forgot_at: Nanos::ZERO, reports: Vec::new() };
+        let mut worker = QuotaWorker::default();
+        let gathered = QuotaReports { now: at(0), lost_data_at: Nanos::ZERO, reports: Vec::new() };
         let say = worker.gathered(&gathered);
         let slices =
             Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
-        let news = worker.read(me, &membership, &slices, &InForce::default(), say.before, took);
+        let news = worker.read(me, &membership, &slices, &SlicesInForce::default(), say.before, took);
         let Some(news) = news else { continue };
         let read = at(0).plus(took);
         assert!(news.slices[0].lease.rises >= read.plus(SLICE_LEASE).plus(SLICE_LEASE), "after {took:?}");
         assert!(took <= Nanos::from_secs(8));
     }
     let slices = Slices { slices: vec![row], now: Nanos::from_secs(70), confirmed: Nanos::ZERO, revision: 1 };
-    let in_time =
-        Worker::default().read(me, &membership, &slices, &InForce::default(), at(0), Nanos::from_secs(8));
+    let in_time = QuotaWorker::default().read(
+        me,
+        &membership,
+        &slices,
+        &SlicesInForce::default(),
+        at(0),
+        Nanos::from_secs(8),
+    );
     assert!(in_time.is_some(), "statements may take long");
 }
 
 /// A region and its world store, round by round. Its one node goes by all that it is told.
 struct Rounds {
-    worker: Worker,
+    worker: QuotaWorker,
     node: Quotas,
     membership: Membership,
     /// What the store holds, and when the last acknowledged was read.
@@ -381,7 +395,7 @@ impl Rounds {
             expires: Nanos::ZERO,
         };
         let membership = Membership { version: 1, members: [1, 2, 3].map(member).to_vec() };
-        let (worker, node) = (Worker::default(), Quotas::new(NodeId(1)));
+        let (worker, node) = (QuotaWorker::default(), Quotas::new(NodeId(1)));
         let mut rounds = Rounds { worker, node, membership, row, confirmed: Nanos::ZERO, round: 0 };
         rounds.hold(amount);
         rounds
@@ -398,7 +412,7 @@ impl Rounds {
         self.round += 1;
         let now = at(500 * self.round);
         let report = QuotaReport { offered: Vec::new(), ..self.node.report(1, now) };
-        let gathered = QuotaGathered { now, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaReports { now, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = self.worker.gathered(&gathered);
         self.row.expires = now.plus(SLICE_LEASE);
         let (confirmed, revision) = (self.confirmed, self.row.generation);
@@ -412,7 +426,7 @@ impl Rounds {
             self.worker.acknowledged(said);
         }
         let news = news.map(std::sync::Arc::new);
-        self.node.heard(&QuotaHeard { now, news, is_behind: false }, now);
+        self.node.receive(&QuotaReply { now, news, is_behind: false }, now);
         said
     }
 
@@ -445,7 +459,7 @@ fn nothing_is_raised_and_nothing_lost_is_acknowledged_after_the_world_store_went
     assert_eq!(rounds.go_on(), None, "the generation that was lowered will be given out again");
     assert_eq!(rounds.in_force(), 5);
     let said = rounds.go_on().expect("it goes by less than the store says");
-    assert_eq!(said.slices, [Acknowledged { key: key(1), generation: backup.0.generation }]);
+    assert_eq!(said.slices, [AcknowledgedSlice { key: key(1), generation: backup.0.generation }]);
     // Twice the lease, and the margin.
     for _ in 2..90 {
         rounds.go_on();

@@ -1,51 +1,53 @@
 //! The world worker's half of quotas: sums up what its nodes say, carries it to the world store, and brings slices
 //! back.
 //!
-//! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`Worker::gathered`]); read the slices
-//! there; tell them to the nodes ([`Worker::read`]). A slice is acknowledged when every node that was heard of
+//! Sans-IO. A round is: gather what the nodes said; say it to the world store ([`QuotaWorker::gathered`]); read the slices
+//! there; tell them to the nodes ([`QuotaWorker::read`]). A slice is acknowledged when every node that was heard of
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it
 //! was read: the other regions count on it from then on.
 //!
-//! The slices are read before anything is acknowledged ([`Worker::acknowledgement`]): the answer shows whether the world
+//! The slices are read before anything is acknowledged ([`QuotaWorker::acknowledgement`]): the answer shows whether the world
 //! store still knows what was acknowledged before, and every grant that was read. If it doesn't, a backup took its place, and nothing is raised until
 //! no other region can go by what was lost.
 
-use super::{InForce, KeyMap, KeySet};
+use super::{KeyMap, KeySet, SlicesInForce};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use tidegate_core::slice::{Lease, PARTS};
 use tidegate_core::{KeyId, Nanos, Spec};
-use tidegate_origin::{Offered, QUOTA_KEYS_MAX, QuotaGathered, QuotaNews, Share, ToldSlice, quota_keys_max};
+use tidegate_origin::{
+    OfferedDemand, QUOTA_KEYS_MAX, QuotaNews, QuotaReports, Share, SliceReport, quota_keys_max,
+};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow, Slices,
-    Survey,
+    AcknowledgedSlice, Acknowledgement, Demand, Membership, OwnerId, RISE_MARGIN, SLICE_LEASE, SliceRow,
+    Slices, Survey,
 };
 
 /// News that wait to be gone by, at most.
-const TOLD_MAX: usize = 32;
+const SENT_SLICES_MAX: usize = 32;
 /// Slices that were read later than this after the round began are left: `RISE_MARGIN` is made for less. A process
 /// that was stopped in the midst of a round would tell its nodes that nobody counts on their slices any more.
 const ROUND_MAX: Nanos = Nanos::from_secs(8);
 /// After the world store went back to older data, nothing is raised for so long. By then every lease that the lost data
 /// gave out is over, and the reconciler counts every region that was silent meanwhile at its even part.
-const RESTORED_FOR: Nanos = Nanos::new(2 * SLICE_LEASE.get() + RISE_MARGIN.get());
+const RISE_FREEZE: Nanos = Nanos::new(2 * SLICE_LEASE.get() + RISE_MARGIN.get());
 /// A worker that takes over doesn't know what the one before acknowledged last. It was no more than so much older than
 /// what all nodes go by.
 const ACKNOWLEDGED_WITHIN: Nanos = Nanos::from_secs(5);
 /// A demand that hardly changed is reported again after so many rounds; where it was thinned, and trembles, later.
-const SAID_EVERY: u64 = 4;
-const TREMBLING_SAID_EVERY: u64 = 16;
+const REPORT_EVERY_ROUNDS: u64 = 4;
+const TREMBLING_REPORT_EVERY_ROUNDS: u64 = 16;
 /// And from which part of the region's even part on: below a quarter it has its floor, and slices are made above half.
-const SAID_ABOVE: u64 = 4;
-const TREMBLING_SAID_ABOVE: u64 = 2;
-/// For so many rounds the world store has what was said, at half a second each: `tidegate_world::DEMAND_FOR`.
+const REPORT_ABOVE: u64 = 4;
+const TREMBLING_REPORT_ABOVE: u64 = 2;
+/// For so many rounds the world store has what was said, at half a second each: `tidegate_world::DEMAND_TTL`.
 const IN_STORE_FOR: u64 = 60;
 /// What is asked for of a key is forgotten below this part of its limit.
-const FADED_BELOW: u64 = 64;
+const FORGOTTEN_BELOW: u64 = 64;
 
 /// What to say to the world store.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Say {
+pub struct DemandReport {
     pub demands: Vec<Demand>,
     /// All nodes go by these; `None` when that isn't certain.
     pub acknowledged: Option<Acknowledgement>,
@@ -57,20 +59,20 @@ pub struct Say {
 
 /// What the nodes ask for of one key, all together.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct KeyDemand {
     spec: Spec,
     is_abuse: bool,
     /// Of the last round's reports.
     sum: u64,
     milli_per_second: u64,
     /// What the world store was told, and in which round.
-    said: Option<(u64, u64)>,
+    last_report: Option<(u64, u64)>,
 }
 
-impl Asked {
-    fn new(offered: &Offered) -> Self {
-        let Offered { spec, is_abuse, .. } = *offered;
-        Asked { spec, is_abuse, sum: 0, milli_per_second: 0, said: None }
+impl KeyDemand {
+    fn new(offered: &OfferedDemand) -> Self {
+        let OfferedDemand { spec, is_abuse, .. } = *offered;
+        KeyDemand { spec, is_abuse, sum: 0, milli_per_second: 0, last_report: None }
     }
 
     /// In billionths of an even part.
@@ -80,32 +82,32 @@ impl Asked {
     }
 
     fn is_in_store(&self, round: u64) -> bool {
-        self.said.is_some_and(|(_, said)| round < said + IN_STORE_FOR)
+        self.last_report.is_some_and(|(_, said)| round < said + IN_STORE_FOR)
     }
 
     /// Somebody asks for it, or the store has it.
-    fn is_kept(&self, round: u64) -> bool {
-        let has_faded = self.milli_per_second.saturating_mul(FADED_BELOW) <= self.spec.milli_per_second();
+    fn is_tracked(&self, round: u64) -> bool {
+        let has_faded = self.milli_per_second.saturating_mul(FORGOTTEN_BELOW) <= self.spec.milli_per_second();
         self.sum > 0 || !has_faded || self.is_in_store(round)
     }
 
     /// It changed by so much that slices may, or wasn't said for a while.
-    fn is_worth_saying(&self, round: u64, is_thinned: bool) -> bool {
-        let Some((before, said)) = self.said else { return true };
+    fn is_worth_reporting(&self, round: u64, is_thinned: bool) -> bool {
+        let Some((before, said)) = self.last_report else { return true };
         if before.max(self.milli_per_second) == 0 {
             return false;
         }
         let (least, every) = if is_thinned {
-            (self.spec.milli_per_second() / 8, TREMBLING_SAID_EVERY)
+            (self.spec.milli_per_second() / 8, TREMBLING_REPORT_EVERY_ROUNDS)
         } else {
-            (before / 50, SAID_EVERY)
+            (before / 50, REPORT_EVERY_ROUNDS)
         };
         before.abs_diff(self.milli_per_second) > least || round >= said + every
     }
 
-    fn say(&mut self, key: KeyId, round: u64) -> Demand {
-        let Asked { spec, is_abuse, milli_per_second, .. } = *self;
-        self.said = Some((milli_per_second, round));
+    fn report(&mut self, key: KeyId, round: u64) -> Demand {
+        let KeyDemand { spec, is_abuse, milli_per_second, .. } = *self;
+        self.last_report = Some((milli_per_second, round));
         Demand { key, spec, is_abuse, milli_per_second, name: None }
     }
 }
@@ -118,20 +120,20 @@ fn average(before: u64, sum: u64) -> u64 {
 
 /// News that were told to the nodes.
 #[derive(Clone, Debug)]
-struct Told {
+struct SentSlices {
     /// The store's present when they were read.
     read: Nanos,
-    generations: Vec<Acknowledged>,
+    generations: Vec<AcknowledgedSlice>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Worker {
+pub struct QuotaWorker {
     /// By stamp.
-    told: BTreeMap<u64, Told>,
+    sent: BTreeMap<u64, SentSlices>,
     /// What the world store has of this region: to say only what changed.
     acknowledged: KeyMap<u64>,
     /// What the nodes ask for.
-    asked: KeyMap<Asked>,
+    demand: KeyMap<KeyDemand>,
     /// Keys of which this region holds a slice.
     held: KeySet,
     /// How many regions divide limits.
@@ -148,15 +150,15 @@ pub struct Worker {
     raises_after: Nanos,
 }
 
-impl Worker {
+impl QuotaWorker {
     /// The nodes' reports are in: what to say to the world store.
-    pub fn gathered(&mut self, gathered: &QuotaGathered) -> Say {
+    pub fn gathered(&mut self, gathered: &QuotaReports) -> DemandReport {
         self.round += 1;
         let applied = gathered.reports.iter().map(|report| report.applied).min().unwrap_or(0);
         self.confirmed.get_or_insert(Nanos::new(applied.saturating_mul(1_000)).minus(ACKNOWLEDGED_WITHIN));
-        self.told.retain(|stamp, _| *stamp >= applied);
-        let are_all_known = gathered.forgot_at.plus(SLICE_LEASE) < gathered.now;
-        let mut acknowledged = self.told.get(&applied).map(|told| self.unsaid(told));
+        self.sent.retain(|stamp, _| *stamp >= applied);
+        let are_all_known = gathered.lost_data_at.plus(SLICE_LEASE) < gathered.now;
+        let mut acknowledged = self.sent.get(&applied).map(|told| self.unsaid(told));
         let version = gathered.reports.iter().map(|report| report.version).min().unwrap_or(0);
         if are_all_known {
             self.divided_by = version;
@@ -165,7 +167,7 @@ impl Worker {
             // region is there may be said: who is cut off doesn't rise by itself.
             said.slices.clear();
         }
-        Say {
+        DemandReport {
             acknowledged,
             applied: version.min(self.divided_by),
             demands: self.demands(gathered),
@@ -173,8 +175,8 @@ impl Worker {
         }
     }
 
-    fn unsaid(&self, told: &Told) -> Acknowledgement {
-        let is_new = |said: &&Acknowledged| self.acknowledged.get(&said.key) != Some(&said.generation);
+    fn unsaid(&self, told: &SentSlices) -> Acknowledgement {
+        let is_new = |said: &&AcknowledgedSlice| self.acknowledged.get(&said.key) != Some(&said.generation);
         let slices = told.generations.iter().filter(is_new).copied().collect();
         Acknowledgement { read: told.read, slices, known: Nanos::ZERO }
     }
@@ -182,7 +184,7 @@ impl Worker {
     /// What may be acknowledged of this, once the slices were read after it was gathered. Nothing that was read before the
     /// world store went back to older data: its generations are given out again.
     pub fn acknowledgement(&self, said: Acknowledgement) -> Option<Acknowledgement> {
-        let is_told = self.told.values().any(|told| told.read == said.read);
+        let is_told = self.sent.values().any(|told| told.read == said.read);
         is_told.then(|| Acknowledgement { known: self.confirmed.unwrap_or_default(), ..said })
     }
 
@@ -194,20 +196,20 @@ impl Worker {
 
     /// What all nodes together ask for, of keys of which that changed or wasn't said for some rounds: of those with a
     /// slice, and of those that the even split may not do for.
-    fn demands(&mut self, gathered: &QuotaGathered) -> Vec<Demand> {
+    fn demands(&mut self, gathered: &QuotaReports) -> Vec<Demand> {
         let room = quota_keys_max(u32::try_from(gathered.reports.len()).unwrap_or(u32::MAX));
         let is_thinned = gathered.reports.iter().any(|report| report.offered.len() > room / 4 * 3);
         self.add_up(gathered, is_thinned);
         let round = self.round;
-        self.asked.retain(|key, asked| asked.is_kept(round) || self.held.contains(key));
+        self.demand.retain(|key, asked| asked.is_tracked(round) || self.held.contains(key));
         let (members, room) = (self.members, self.room());
-        let said_above = if is_thinned { TREMBLING_SAID_ABOVE } else { SAID_ABOVE };
+        let said_above = if is_thinned { TREMBLING_REPORT_ABOVE } else { REPORT_ABOVE };
         let mut wanted: Vec<(bool, Reverse<u64>, KeyId)> = Vec::new();
-        for (key, asked) in &self.asked {
+        for (key, asked) in &self.demand {
             let is_known = self.held.contains(key) || asked.is_in_store(round);
             let parts = asked.parts(members);
             let is_much = parts.saturating_mul(said_above) > u64::from(PARTS);
-            if (is_known || is_much) && asked.is_worth_saying(round, is_thinned) {
+            if (is_known || is_much) && asked.is_worth_reporting(round, is_thinned) {
                 wanted.push((!is_known, Reverse(parts), *key));
             }
         }
@@ -216,26 +218,26 @@ impl Worker {
         let new_from = wanted.partition_point(|(is_new, ..)| !is_new);
         wanted.truncate(QUOTA_KEYS_MAX.min(new_from + room));
         let said = |(_, _, key): (bool, Reverse<u64>, KeyId)| {
-            self.asked.get_mut(&key).map(|asked| asked.say(key, round))
+            self.demand.get_mut(&key).map(|asked| asked.report(key, round))
         };
         wanted.into_iter().filter_map(said).collect()
     }
 
     /// How many keys may be said that the store doesn't have: it keeps what was said for a while.
     fn room(&self) -> usize {
-        let in_store = self.asked.values().filter(|asked| asked.is_in_store(self.round)).count();
+        let in_store = self.demand.values().filter(|asked| asked.is_in_store(self.round)).count();
         (2 * QUOTA_KEYS_MAX).saturating_sub(in_store)
     }
 
     /// The sum of the reports, key by key. Where nodes had to thin theirs, it trembles, and is averaged over rounds.
-    fn add_up(&mut self, gathered: &QuotaGathered, is_thinned: bool) {
-        self.asked.values_mut().for_each(|asked| asked.sum = 0);
+    fn add_up(&mut self, gathered: &QuotaReports, is_thinned: bool) {
+        self.demand.values_mut().for_each(|asked| asked.sum = 0);
         for offered in gathered.reports.iter().flat_map(|report| &report.offered) {
-            let asked = self.asked.entry(offered.key).or_insert_with(|| Asked::new(offered));
+            let asked = self.demand.entry(offered.key).or_insert_with(|| KeyDemand::new(offered));
             (asked.spec, asked.is_abuse) = (offered.spec, offered.is_abuse);
             asked.sum = asked.sum.saturating_add(offered.milli_per_second);
         }
-        for asked in self.asked.values_mut() {
+        for asked in self.demand.values_mut() {
             asked.milli_per_second =
                 if is_thinned { average(asked.milli_per_second, asked.sum) } else { asked.sum };
         }
@@ -243,7 +245,7 @@ impl Worker {
 
     /// The reports didn't get through: everything is said again.
     pub fn report_failed(&mut self) {
-        self.asked.values_mut().for_each(|asked| asked.said = None);
+        self.demand.values_mut().for_each(|asked| asked.last_report = None);
     }
 
     /// The slices were read, after the origin's clock showed `before`: what to tell the nodes, which go by `in_force`
@@ -254,7 +256,7 @@ impl Worker {
         me: OwnerId,
         membership: &Membership,
         slices: &Slices,
-        in_force: &InForce,
+        in_force: &SlicesInForce,
         before: Nanos,
         took: Nanos,
     ) -> Option<QuotaNews> {
@@ -276,17 +278,17 @@ impl Worker {
         let mut share = share(me, membership);
         let rows = || slices.slices.iter().take(QUOTA_KEYS_MAX);
         let stamp = slices.now.get() / 1_000;
-        let generations = rows().map(|row| Acknowledged { key: row.key, generation: row.generation });
-        let told = Told { read: slices.now, generations: generations.collect() };
+        let generations = rows().map(|row| AcknowledgedSlice { key: row.key, generation: row.generation });
+        let told = SentSlices { read: slices.now, generations: generations.collect() };
         self.held = rows().map(|row| row.key).collect();
         self.members = share.members;
         self.acknowledged.retain(|key, _| self.held.contains(key));
-        self.told.insert(stamp, told);
-        while self.told.len() > TOLD_MAX {
-            self.told.pop_first();
+        self.sent.insert(stamp, told);
+        while self.sent.len() > SENT_SLICES_MAX {
+            self.sent.pop_first();
         }
-        let leases = rows().map(|row| ToldSlice { key: row.key, lease: lease(row, slices.now, before) });
-        let mut leases: Vec<ToldSlice> = leases.collect();
+        let leases = rows().map(|row| SliceReport { key: row.key, lease: lease(row, slices.now, before) });
+        let mut leases: Vec<SliceReport> = leases.collect();
         if is_restored {
             share = share_at_most(share, in_force.share);
             leases = leases_at_most(&leases, in_force, before);
@@ -307,8 +309,8 @@ impl Worker {
 
     /// The world store knows less than it acknowledged: older data took its place.
     fn world_went_back(&mut self, now: Nanos) {
-        self.raises_after = now.plus(RESTORED_FOR);
-        self.told.clear();
+        self.raises_after = now.plus(RISE_FREEZE);
+        self.sent.clear();
         self.acknowledged.clear();
         self.report_failed();
     }
@@ -331,10 +333,10 @@ fn share_at_most(share: Share, in_force: Option<Share>) -> Share {
 ///
 /// Example: region A was lowered to 3 of 10 after the backup was made, and B raised to 7. The backup says 5 each. A keeps
 /// its 3, and B goes by 5.
-fn leases_at_most(read: &[ToldSlice], in_force: &InForce, before: Nanos) -> Vec<ToldSlice> {
-    let rises = before.plus(RESTORED_FOR);
+fn leases_at_most(read: &[SliceReport], in_force: &SlicesInForce, before: Nanos) -> Vec<SliceReport> {
+    let rises = before.plus(RISE_FREEZE);
     let held = &in_force.held.0;
-    let of_both = |ToldSlice { key, lease }: &ToldSlice| {
+    let of_both = |SliceReport { key, lease }: &SliceReport| {
         let lease = match held.get(key) {
             Some(held) => {
                 let size = lease.size.at_most(held.size.scaled_down(held.whole, lease.whole));
@@ -344,13 +346,13 @@ fn leases_at_most(read: &[ToldSlice], in_force: &InForce, before: Nanos) -> Vec<
             // The even part is in force.
             None => Lease { until: Nanos::ZERO, rises, ..*lease },
         };
-        ToldSlice { key: *key, lease }
+        SliceReport { key: *key, lease }
     };
     let read_keys: KeySet = read.iter().map(|slice| slice.key).collect();
     let unread = held.iter().filter(|(key, _)| !read_keys.contains(key));
     let unread = unread
-        .map(|(key, held)| ToldSlice { key: *key, lease: Lease { until: Nanos::ZERO, rises, ..*held } });
-    let mut leases: Vec<ToldSlice> = unread.chain(read.iter().map(of_both)).take(QUOTA_KEYS_MAX).collect();
+        .map(|(key, held)| SliceReport { key: *key, lease: Lease { until: Nanos::ZERO, rises, ..*held } });
+    let mut leases: Vec<SliceReport> = unread.chain(read.iter().map(of_both)).take(QUOTA_KEYS_MAX).collect();
     leases.sort_by_key(|slice| slice.key);
     leases
 }

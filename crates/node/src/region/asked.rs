@@ -3,8 +3,8 @@
 //! Who asks is told which keys are to be sent, and sends them when whoever else has its turn has had it. Nothing
 //! waits for that: a request that is alone is sent at once.
 
-use super::pending::{Pending, Waiting};
-use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Standing};
+use super::pending::{Pending, WaitingAsk};
+use super::{AskId, AskItem, AskOutcome, Effects, OutgoingExchange, Region, Route};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::{Exchange, Grant, ShardId};
 
@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 10_000;
 impl Region {
     /// Sends the calls of keys that requests asked about, as few as they fit in. A key whose call is in flight
     /// follows when that has come back.
-    pub fn send_asked(
+    pub fn send_asks(
         &self,
         table: &Table<SharedState>,
         keys: &[KeyId],
@@ -27,7 +27,7 @@ impl Region {
         let mut pending = self.pending.lock();
         for key in keys {
             self.send_waiting(&mut pending, table, *key, moment, route, &mut effects);
-            pending.forget_if_idle(*key, moment.now);
+            pending.remove_if_idle(*key, moment.now);
         }
         drop(pending);
         self.counted(&effects);
@@ -35,7 +35,7 @@ impl Region {
     }
 }
 
-impl Outgoing {
+impl OutgoingExchange {
     /// Whether the call of a key that has none in flight may go with it. Only where every sync holds its key:
     /// then no key comes twice.
     pub(super) fn has_room(&self, shard: ShardId, now: Nanos) -> bool {
@@ -53,11 +53,11 @@ pub(super) fn join(pending: &mut Pending, items: &[AskItem], index: usize, id: A
     let item = items[index];
     let key = pending.keys.entry(item.key).or_default();
     if key.waiting.len() >= WAITING_MAX {
-        pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+        pending.resolve(id, index, AskOutcome::Unverified, &mut effects.finished);
         return;
     }
-    key.waiting.push_back(Waiting { id, index, item });
+    key.waiting.push_back(WaitingAsk { id, index, item });
     if !key.in_flight {
-        effects.asked.push(item.key);
+        effects.asked_keys.push(item.key);
     }
 }

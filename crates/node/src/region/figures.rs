@@ -2,7 +2,7 @@
 //! wrong, and by how much keys were found beyond their limits.
 
 use super::Region;
-use crate::histogram::{DURATIONS, Histogram, Measured, RATIOS};
+use crate::histogram::{DURATIONS, Histogram, HistogramSnapshot, RATIOS};
 use crate::stats::Counter;
 use tidegate_core::Nanos;
 use tidegate_core::ask::AskReason;
@@ -69,7 +69,7 @@ impl AskFigures {
 pub struct ShardFigures {
     pub shard: ShardId,
     /// How long it took to answer, of the calls that it answered.
-    pub answered: Measured,
+    pub answered: HistogramSnapshot,
     /// Calls that failed, for each of [`OriginError::KINDS`].
     pub failed: [u64; OriginError::KINDS.len()],
 }
@@ -99,7 +99,7 @@ impl Region {
     }
 
     /// By how much of their limit keys were beyond it when somebody asked about them.
-    pub fn overshoot(&self) -> Measured {
+    pub fn overshoot(&self) -> HistogramSnapshot {
         self.asks.overshoot.measured()
     }
 }

@@ -4,10 +4,10 @@
 
 use super::pending::Pending;
 use super::shards::ShardData;
-use super::{Effects, Outgoing, Region, Route, Ticket};
+use super::{Effects, OutgoingExchange, Region, Route, Ticket};
 use std::collections::BTreeMap;
-use tidegate_core::exchange::{KeySync, Wants};
-use tidegate_core::state::Publish;
+use tidegate_core::exchange::{GrantRequest, KeySync};
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
@@ -28,7 +28,7 @@ impl Region {
         table.take_soon(&mut keys);
         if keys.len() > KEYS_PER_FLUSH {
             for key in keys.drain(KEYS_PER_FLUSH..) {
-                table.requeue(key, Publish::Soon);
+                table.requeue(key, PublishUrgency::Soon);
             }
         }
         self.publish(table, keys, moment, route)
@@ -52,12 +52,12 @@ impl Region {
 
     /// A key is said to the origin with the next flush, also where everything about it seems to be known: what the
     /// origin answers is of interest.
-    pub fn owe(&self, table: &Table<SharedState>, key: KeyId) {
+    pub fn mark_unpublished(&self, table: &Table<SharedState>, key: KeyId) {
         let mut pending = self.pending.lock();
         let entry = pending.keys.entry(key).or_default();
         if !entry.in_flight {
-            entry.is_owed = true;
-            table.requeue(key, Publish::Soon);
+            entry.is_unpublished = true;
+            table.requeue(key, PublishUrgency::Soon);
         }
     }
 
@@ -72,7 +72,7 @@ impl Region {
     }
 
     /// Whether everything that was sent has been answered, and nothing waits to be sent again.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let pending = self.pending.lock();
         pending.keys.values().all(|key| !key.in_flight && key.settled.is_empty())
             && pending.held.is_empty()
@@ -90,7 +90,7 @@ impl Region {
             let entry = pending.keys.entry(key).or_default();
             // Else its next call is on its way, and says the same.
             if !entry.in_flight {
-                entry.is_owed = true;
+                entry.is_unpublished = true;
                 keys.push(key);
             }
         }
@@ -110,7 +110,7 @@ impl Region {
             if entry.in_flight {
                 pending.republish.push_back(key);
             } else {
-                entry.is_owed = true;
+                entry.is_unpublished = true;
                 keys.push(key);
             }
         }
@@ -178,7 +178,7 @@ impl Region {
         {
             return Some(renewing);
         }
-        if pending.rests(table, key) {
+        if pending.is_idle(table, key) {
             return None;
         }
         pending.publishing(table, key, moment)
@@ -203,7 +203,7 @@ impl Region {
             let Some(probe) = publishing.or_else(|| self.probing(pending, table, shard, moment)) else {
                 continue;
             };
-            let outgoing: Outgoing = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
+            let outgoing: OutgoingExchange = self.outgoing(shard, Grant::Each, vec![probe], moment.now);
             effects.send.push(outgoing);
         }
     }
@@ -262,13 +262,14 @@ impl Pending {
         let state = table.present_state(key, moment);
         let counts = state.and_then(|state| state.publishing());
         let (Some(state), Some(counts)) = (state, counts) else {
-            entry.is_owed = false;
+            entry.is_unpublished = false;
             // Not who has asked and whose call is yet to leave: nobody else would send it.
-            self.forget_if_idle(key, moment.now);
+            self.remove_if_idle(key, moment.now);
             return None;
         };
-        let settled = entry.leaves();
-        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants: Wants::default(), settled };
+        let ended_holds = entry.leaves();
+        let mut sync =
+            KeySync { key, epoch: state.epoch(), counts, request: GrantRequest::default(), ended_holds };
         self.mark_sent(&mut sync);
         let confirmed = state.confirmed(&sync.counts, moment.now);
         Some((sync, Ticket { holds_key: true, confirmed, ..Ticket::default() }))

@@ -8,15 +8,15 @@ use super::{Effects, Region, Route, Ticket};
 use crate::quota::{KeySet, Quotas};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tidegate_core::exchange::{KeySync, LEASED_FOR, LeaseWish, Wants};
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::exchange::{GrantRequest, KEY_LEASE_TTL, KeySync, LeaseRequest};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Accuracy, Item, KeyId, Moment, Nanos, Sequence, SharedState, Spec, Table, is_leasable};
 use tidegate_origin::{Grant, ShardId};
 
 /// So many keys are leased at a time; the next ones keep to their credit.
 pub const HOT_MAX: usize = 1000;
 /// A key is treated as hot for so long after it last was.
-const HOT_FOR: Nanos = Nanos::from_secs(5);
+const HOT_KEY_TTL: Nanos = Nanos::from_secs(5);
 /// A lease that was spent sooner than this was too small to tell how fast it is spent.
 const MEASURED_MIN: Nanos = Nanos::from_millis(1);
 /// So much more is drawn than seems to be needed, and so much less seems to be each time: an eighth.
@@ -27,15 +27,15 @@ const MARGIN: u64 = 8;
 pub struct HotLimit {
     pub item: Item,
     /// What `item` enforces a part of, where the limit is shared by quotas.
-    pub whole: Option<Spec>,
+    pub limit: Option<Spec>,
 }
 
 /// The limits that are hot here.
 #[derive(Debug, Default)]
-pub(super) struct Leases(HashMap<KeyId, Held>);
+pub(super) struct Leases(HashMap<KeyId, HotKeyLease>);
 
 #[derive(Debug)]
-struct Held {
+struct HotKeyLease {
     limit: HotLimit,
     hot_until: Nanos,
     /// When something was last drawn, and how the state's count stood then.
@@ -44,42 +44,42 @@ struct Held {
     demand: u64,
 }
 
-impl Held {
+impl HotKeyLease {
     /// The limit as it is enforced now.
     fn item(&self, quotas: Option<&Quotas>, now: Nanos) -> Item {
-        let HotLimit { item, whole } = self.limit;
+        let HotLimit { item, limit: whole } = self.limit;
         match (whole, quotas) {
             (Some(whole), Some(quotas)) => {
-                Item { spec: quotas.cut(item.key, &whole, item.class, now), ..item }
+                Item { spec: quotas.apply_slice(item.key, &whole, item.class, now), ..item }
             }
             _ => item,
         }
     }
 
     /// What to draw now, by what was admitted since the last time.
-    fn wish(&mut self, item: &Item, state: &SharedState, live_nodes: u32, now: Nanos) -> LeaseWish {
+    fn request(&mut self, item: &Item, state: &SharedState, live_nodes: u32, now: Nanos) -> LeaseRequest {
         let (sequence, admitted) = state.admitted();
         if let Some((at, before_sequence, before)) = self.drawn {
             let more = if sequence == before_sequence { admitted.saturating_sub(before) } else { admitted };
             let elapsed = now.minus(at);
-            let recent = scaled(more, LEASED_FOR, elapsed.max(MEASURED_MIN));
-            let is_old = elapsed > LEASED_FOR.plus(LEASED_FOR);
+            let recent = scaled(more, KEY_LEASE_TTL, elapsed.max(MEASURED_MIN));
+            let is_old = elapsed > KEY_LEASE_TTL.plus(KEY_LEASE_TTL);
             self.demand = if is_old { recent } else { recent.max(self.demand - self.demand / MARGIN) };
         }
         self.drawn = Some((now, sequence, admitted));
-        state.lease_wish(item, self.demand.saturating_add(self.demand / MARGIN), live_nodes, now)
+        state.lease_request(item, self.demand.saturating_add(self.demand / MARGIN), live_nodes, now)
     }
 }
 
 impl Leases {
     /// What to draw beside a request's asks, by the spec that they are asked for with.
-    pub(super) fn wish(
+    pub(super) fn request(
         &mut self,
         (key, spec): (KeyId, Spec),
         state: &SharedState,
         live_nodes: u32,
         now: Nanos,
-    ) -> Option<LeaseWish> {
+    ) -> Option<LeaseRequest> {
         let held = self.0.get_mut(&key)?;
         // The limit may have changed since the key was found to be hot: it is renewed by this one, or not at all.
         held.limit.item.spec = spec;
@@ -87,7 +87,7 @@ impl Leases {
             return None;
         }
         let item = held.limit.item;
-        Some(held.wish(&item, state, live_nodes, now))
+        Some(held.request(&item, state, live_nodes, now))
     }
 
     /// Keys that became hot, of which nothing was drawn yet.
@@ -97,7 +97,7 @@ impl Leases {
 
     /// Removes keys that aren't hot any more, and those whose limit is too small for the nodes that there are now.
     fn remove_cold(&mut self, hot: &KeySet, live_nodes: u32, now: Nanos) -> Vec<KeyId> {
-        let is_cold = |key: &KeyId, held: &mut Held| {
+        let is_cold = |key: &KeyId, held: &mut HotKeyLease| {
             held.hot_until <= now && !hot.contains(key) || !is_leasable(&held.limit.item.spec, live_nodes)
         };
         self.0.extract_if(is_cold).map(|(key, _)| key).collect()
@@ -111,13 +111,13 @@ impl Region {
             return;
         }
         let Leases(leases) = &mut self.pending.lock().leases;
-        let hot_until = now.plus(HOT_FOR);
+        let hot_until = now.plus(HOT_KEY_TTL);
         let has_room = leases.len() < HOT_MAX;
         if let Some(held) = leases.get_mut(&limit.item.key) {
             (held.limit, held.hot_until) = (limit, hot_until);
         } else if has_room {
-            let demand = scaled(per_second, LEASED_FOR, Nanos::from_secs(1));
-            leases.insert(limit.item.key, Held { limit, hot_until, drawn: None, demand });
+            let demand = scaled(per_second, KEY_LEASE_TTL, Nanos::from_secs(1));
+            leases.insert(limit.item.key, HotKeyLease { limit, hot_until, drawn: None, demand });
         }
     }
 
@@ -172,11 +172,11 @@ impl Region {
             table.update(key, SharedState::hold_lease);
             return None;
         }
-        let lease = Some(held.wish(&item, &state, table.live_nodes(), moment.now));
+        let lease = Some(held.request(&item, &state, table.live_nodes(), moment.now));
         let counts = state.asking(&item.spec, item.regions, moment.now);
         let settled = pending.keys.entry(key).or_default().leaves();
-        let wants = Wants { lease, ..Wants::default() };
-        let mut sync = KeySync { key, epoch: state.epoch(), counts, wants, settled };
+        let wants = GrantRequest { lease, ..GrantRequest::default() };
+        let mut sync = KeySync { key, epoch: state.epoch(), counts, request: wants, ended_holds: settled };
         pending.mark_sent(&mut sync);
         let confirmed = state.confirmed(&sync.counts, moment.now);
         Some((sync, Ticket { holds_key: true, confirmed, ..Ticket::default() }))
@@ -203,22 +203,22 @@ impl Pending {
     /// Whether a key's lease is to be renewed, or its first is to be drawn.
     pub(super) fn is_to_be_leased(&self, table: &Table<SharedState>, key: KeyId) -> bool {
         let Some(held) = self.leases.0.get(&key) else { return false };
-        let is_low = |state: SharedState| !state.is_leased() || state.publish() == Publish::Now;
+        let is_low = |state: SharedState| !state.is_leased() || state.publish() == PublishUrgency::Now;
         held.drawn.is_none() || table.state(key).is_some_and(is_low)
     }
 
     /// A key that is hot spends only what was granted, from the first that is heard of it on: what it first asked for
     /// may have been one of several limits, with which nothing is drawn.
     pub(super) fn hold_if_hot(&self, table: &Table<SharedState>, key: KeyId) {
-        let is_leased = |held: &Held| is_leasable(&held.limit.item.spec, table.live_nodes());
+        let is_leased = |held: &HotKeyLease| is_leasable(&held.limit.item.spec, table.live_nodes());
         if self.leases.0.get(&key).is_some_and(is_leased) {
             table.update(key, SharedState::hold_lease);
         }
     }
 
     /// Whether a hot key for which there is nothing to draw is better left alone: everything about it is known.
-    pub(super) fn rests(&self, table: &Table<SharedState>, key: KeyId) -> bool {
-        let is_owed = |entry: &PendingKey| entry.is_owed || !entry.settled.is_empty();
+    pub(super) fn is_idle(&self, table: &Table<SharedState>, key: KeyId) -> bool {
+        let is_owed = |entry: &PendingKey| entry.is_unpublished || !entry.settled.is_empty();
         if !self.leases.0.contains_key(&key) || self.keys.get(&key).is_some_and(is_owed) {
             return false;
         }

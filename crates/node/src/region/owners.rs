@@ -20,7 +20,7 @@ pub(super) struct CrowdedCells(BTreeSet<CrowdedCell>);
 
 impl Pending {
     /// Remembers a cell that has more owners than so many live nodes explain.
-    pub(super) fn note_owners(&mut self, sync: &KeySync, reply: &KeyReply, live_nodes: u32) {
+    pub(super) fn record_owners(&mut self, sync: &KeySync, reply: &KeyReply, live_nodes: u32) {
         let (CountReply::Window { owners, .. } | CountReply::Gcra { owners, .. }) = reply.counts;
         let most = live_nodes.saturating_mul(2).saturating_add(OWNERS_TO_SPARE);
         if owners > most && self.crowded.0.len() < CROWDED_MAX {
@@ -49,7 +49,7 @@ impl Region {
 mod tests {
     use super::*;
     use smallvec::SmallVec;
-    use tidegate_core::exchange::{CellSync, Wants, WindowSync};
+    use tidegate_core::exchange::{CellSync, GrantRequest, WindowSync};
     use tidegate_core::{KeyId, Nanos, Sequence, counts::CellReply};
 
     #[test]
@@ -59,7 +59,8 @@ mod tests {
         let window = WindowSync { limit: 1, regions: 1, sequence, current, previous: None, fading: None };
         let key = KeyId::from_hash(1);
         let counts = CountSync::Window(window);
-        let sync = KeySync { key, epoch: 0, counts, wants: Wants::default(), settled: SmallVec::new() };
+        let sync =
+            KeySync { key, epoch: 0, counts, request: GrantRequest::default(), ended_holds: SmallVec::new() };
         let nothing = CellReply { component: 0, total: 0, world: 0, published: 0 };
         let reply = |owners| KeyReply {
             epoch: 3,
@@ -70,12 +71,12 @@ mod tests {
             component_before: None,
         };
         let mut pending = Pending::new(1);
-        pending.note_owners(&sync, &reply(70), 3);
+        pending.record_owners(&sync, &reply(70), 3);
         assert!(pending.crowded.0.is_empty());
-        pending.note_owners(&sync, &reply(71), 3);
+        pending.record_owners(&sync, &reply(71), 3);
         let crowded = CrowdedCell { key, epoch: 3, sequence: Some(sequence) };
         assert_eq!(pending.crowded.0.pop_first(), Some(crowded));
-        pending.note_owners(&sync, &reply(600), 300);
+        pending.record_owners(&sync, &reply(600), 300);
         assert!(pending.crowded.0.is_empty());
     }
 }

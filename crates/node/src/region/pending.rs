@@ -4,21 +4,21 @@ use super::figures::Figures;
 use super::lease::Leases;
 use super::owners::CrowdedCells;
 use super::shards::ShardData;
-use super::{AskId, AskItem, FAILED_FOR, Standing, Standings, Wake};
+use super::{AskId, AskItem, AskOutcome, AskOutcomes, FAILED_SYNC_RETRY_AFTER, Wake};
 use crate::quota::KeyMap;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use tidegate_core::ask::AskReason;
-use tidegate_core::exchange::{ASKS_MAX, CountSync, KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{ASKS_MAX, CountSync, GrantRequest, HoldId, KeySync};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::window::add_count;
 use tidegate_core::{Accuracy, Class, Cost, KeyId, Nanos, Sequence, Spec};
 use tidegate_origin::{Breaker, DoneReset, ResetPosition, ShardId};
 
-/// The longest that [`Pending::jittered`] makes of [`FAILED_FOR`]: an instant further away was made before the clock
+/// The longest that [`Pending::jittered`] makes of [`FAILED_SYNC_RETRY_AFTER`]: an instant further away was made before the clock
 /// was set back.
-const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_FOR.get() / 5 * 6);
+const FAILED_FOR_MAX: Nanos = Nanos::new(FAILED_SYNC_RETRY_AFTER.get() / 5 * 6);
 /// At most so many keys are remembered as failed; beyond that a failure is only the breaker's business.
 const FAILED_MAX: usize = 100_000;
 
@@ -28,7 +28,7 @@ const BUCKET: Sequence = Sequence(0);
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) keys: KeyMap<PendingKey>,
-    asks: BTreeMap<AskId, Asking>,
+    asks: BTreeMap<AskId, OpenAsk>,
     next_ask: u64,
     pub(super) breakers: BTreeMap<ShardId, Breaker>,
     /// Of the same shards.
@@ -54,23 +54,23 @@ pub(super) struct Pending {
     /// Resets that this node carried out and that aren't over.
     pub(super) done_resets: BTreeMap<KeyId, DoneReset>,
     /// What requests hold that have been woken and not yet decided.
-    reserved: BTreeMap<AskId, Reserved>,
+    holds: BTreeMap<AskId, KeyHolds>,
     random: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct PendingKey {
     pub(super) in_flight: bool,
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<WaitingAsk>,
     /// Admissions go unverified until then.
     pub(super) failed_until: Option<Nanos>,
     /// Reservations to be named in the next sync.
-    pub(super) settled: SmallVec<[ReservationId; 2]>,
+    pub(super) settled: SmallVec<[HoldId; 2]>,
     /// Requests of several limits that wait for the call in flight.
-    pub(super) deferred: Vec<Deferred>,
+    pub(super) deferred: Vec<DeferredAsk>,
     /// It is published, also where everything about it seems to be known: its last call failed, the origin is
     /// another one, or the world asks.
-    pub(super) is_owed: bool,
+    pub(super) is_unpublished: bool,
     /// The highest component of a cell, or of a bucket, that was sent since the last reply: the origin may have counted it.
     sent: SmallVec<[(Sequence, u64); 2]>,
 }
@@ -82,11 +82,11 @@ pub(super) struct TakenAsks {
     pub(super) asks: Asks,
     pub(super) classes: SmallVec<[Class; 4]>,
     pub(super) peeks: Asks,
-    pub(super) wants: Wants,
+    pub(super) request: GrantRequest,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingAsk {
     pub(super) id: AskId,
     pub(super) index: usize,
     pub(super) item: AskItem,
@@ -94,7 +94,7 @@ pub(super) struct Waiting {
 
 /// A request of several limits that is to be asked about later.
 #[derive(Debug)]
-pub(super) struct Deferred {
+pub(super) struct DeferredAsk {
     pub(super) id: AskId,
     pub(super) items: SmallVec<[AskItem; 4]>,
     pub(super) askable: SmallVec<[usize; 4]>,
@@ -103,24 +103,24 @@ pub(super) struct Deferred {
 /// For each ask of a call, the request and which of its limits.
 pub(super) type Asks = SmallVec<[(AskId, usize); 4]>;
 
-struct Asking {
-    standings: SmallVec<[Option<Standing>; 4]>,
+struct OpenAsk {
+    outcomes: SmallVec<[Option<AskOutcome>; 4]>,
     open: usize,
     /// Made when the request reserved something.
-    reservation: Option<Reserved>,
+    holds: Option<KeyHolds>,
     wake: Wake,
 }
 
 /// The keys at which a request holds a reservation.
 #[derive(Debug)]
-struct Reserved {
-    id: ReservationId,
+struct KeyHolds {
+    id: HoldId,
     keys: SmallVec<[KeyId; 4]>,
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for OpenAsk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking").field("standings", &self.standings).finish_non_exhaustive()
+        f.debug_struct("OpenAsk").field("outcomes", &self.outcomes).finish_non_exhaustive()
     }
 }
 
@@ -130,8 +130,8 @@ fn is_over(until: Nanos, now: Nanos) -> bool {
 
 impl PendingKey {
     /// The key's call leaves; says which reservations are named in it.
-    pub(super) fn leaves(&mut self) -> SmallVec<[ReservationId; 2]> {
-        (self.in_flight, self.is_owed) = (true, false);
+    pub(super) fn leaves(&mut self) -> SmallVec<[HoldId; 2]> {
+        (self.in_flight, self.is_unpublished) = (true, false);
         std::mem::take(&mut self.settled)
     }
 
@@ -140,7 +140,7 @@ impl PendingKey {
             && self.waiting.is_empty()
             && self.settled.is_empty()
             && self.deferred.is_empty()
-            && !self.is_owed
+            && !self.is_unpublished
             && self.sent.is_empty()
             && self.failed_until.is_none_or(|until| is_over(until, now))
     }
@@ -165,7 +165,7 @@ impl Pending {
             adopts: false,
             reset_position: None,
             done_resets: BTreeMap::new(),
-            reserved: BTreeMap::new(),
+            holds: BTreeMap::new(),
             random: seed | 1,
         }
     }
@@ -173,8 +173,8 @@ impl Pending {
     pub(super) fn register(&mut self, limits: usize, wake: Wake) -> AskId {
         self.next_ask += 1;
         let id = AskId(self.next_ask);
-        let standings = SmallVec::from_elem(None, limits);
-        self.asks.insert(id, Asking { standings, open: limits, reservation: None, wake });
+        let outcomes = SmallVec::from_elem(None, limits);
+        self.asks.insert(id, OpenAsk { outcomes, open: limits, holds: None, wake });
         id
     }
 
@@ -204,46 +204,46 @@ impl Pending {
         self.probes.entry(shard).or_insert(*item);
     }
 
-    /// One limit of a request has its standing; the request is finished when it was the last.
-    pub(super) fn stand(
+    /// One limit of a request has its outcome; the request is finished when it was the last.
+    pub(super) fn resolve(
         &mut self,
         id: AskId,
         index: usize,
-        standing: Standing,
-        finished: &mut Vec<(Wake, Standings)>,
+        outcome: AskOutcome,
+        finished: &mut Vec<(Wake, AskOutcomes)>,
     ) {
         let Some(asking) = self.asks.get_mut(&id) else { return };
-        let Some(slot @ None) = asking.standings.get_mut(index) else { return };
-        *slot = Some(standing);
+        let Some(slot @ None) = asking.outcomes.get_mut(index) else { return };
+        *slot = Some(outcome);
         asking.open -= 1;
         if asking.open == 0 {
             finished.extend(self.conclude(id));
         }
     }
 
-    pub(super) fn give_up(&mut self, id: AskId) -> Option<Standings> {
-        self.conclude(id).map(|(_, standings)| standings)
+    pub(super) fn give_up(&mut self, id: AskId) -> Option<AskOutcomes> {
+        self.conclude(id).map(|(_, outcomes)| outcomes)
     }
 
-    fn conclude(&mut self, id: AskId) -> Option<(Wake, Standings)> {
+    fn conclude(&mut self, id: AskId) -> Option<(Wake, AskOutcomes)> {
         let asking = self.asks.remove(&id)?;
-        if let Some(reserved) = asking.reservation {
-            self.reserved.insert(id, reserved);
+        if let Some(reserved) = asking.holds {
+            self.holds.insert(id, reserved);
         }
-        let standings = asking.standings.iter().map(|standing| standing.unwrap_or(Standing::Unverified));
-        Some((asking.wake, standings.collect()))
+        let outcomes = asking.outcomes.iter().map(|outcome| outcome.unwrap_or(AskOutcome::Unverified));
+        Some((asking.wake, outcomes.collect()))
     }
 
     /// The request was decided: what it reserved is named to its keys with their next sync. By now the cost
     /// is in the component, or it never will be.
-    pub(super) fn settle(&mut self, id: AskId) {
-        let Some(reserved) = self.reserved.remove(&id) else { return };
+    pub(super) fn complete(&mut self, id: AskId) {
+        let Some(reserved) = self.holds.remove(&id) else { return };
         for key in reserved.keys {
-            self.settle_at(key, reserved.id);
+            self.end_hold_at(key, reserved.id);
         }
     }
 
-    pub(super) fn settle_at(&mut self, key: KeyId, id: ReservationId) {
+    pub(super) fn end_hold_at(&mut self, key: KeyId, id: HoldId) {
         self.keys.entry(key).or_default().settled.push(id);
         self.settling.push(key);
     }
@@ -252,9 +252,10 @@ impl Pending {
     pub(super) fn take_asks(&mut self, key: KeyId) -> Option<TakenAsks> {
         let Pending { keys, asks, .. } = self;
         let waiting = &mut keys.get_mut(&key)?.waiting;
-        let (mut tickets, mut wants, mut spec, mut regions) = (SmallVec::new(), Wants::default(), None, 1);
+        let (mut tickets, mut wants, mut spec, mut regions) =
+            (SmallVec::new(), GrantRequest::default(), None, 1);
         let (mut peeks, mut classes) = (SmallVec::new(), SmallVec::new());
-        while let Some(Waiting { id, index, item }) = waiting.front() {
+        while let Some(WaitingAsk { id, index, item }) = waiting.front() {
             if asks.contains_key(id) {
                 if *spec.get_or_insert(item.spec) != item.spec || wants.asks.len() == ASKS_MAX {
                     break;
@@ -273,21 +274,21 @@ impl Pending {
             }
             waiting.pop_front();
         }
-        Some(TakenAsks { spec: spec?, regions, asks: tickets, classes, peeks, wants })
+        Some(TakenAsks { spec: spec?, regions, asks: tickets, classes, peeks, request: wants })
     }
 
     /// A key's counts leave. What was sent or asked for before, and not answered, may have been counted: it isn't new to
     /// the origin.
     pub(super) fn mark_sent(&mut self, sync: &mut KeySync) {
-        let asked = sync.wants.most_granted();
+        let asked = sync.request.most_granted();
         let window = match &mut sync.counts {
             CountSync::Window(window) => window,
             CountSync::Gcra { sync: bucket, burst } => {
-                let asked = if sync.wants.draw { add_count(asked, *burst) } else { asked };
+                let asked = if sync.request.draw { add_count(asked, *burst) } else { asked };
                 return self.mark_bucket_sent(sync.key, bucket, asked);
             }
         };
-        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
+        let asked = if sync.request.draw { add_count(asked, window.limit) } else { asked };
         let sent = &mut self.keys.entry(sync.key).or_default().sent;
         let before = Sequence(window.sequence.0.wrapping_sub(1));
         let current = (window.sequence, Some(&mut window.current), asked);
@@ -323,16 +324,16 @@ impl Pending {
 
     /// A key's counts were answered: the state knows what the origin has.
     pub(super) fn is_answered(&mut self, sync: &KeySync) {
-        let asked = sync.wants.most_granted();
+        let asked = sync.request.most_granted();
         let Some(entry) = self.keys.get_mut(&sync.key) else { return };
         let window = match &sync.counts {
             CountSync::Window(window) => window,
             CountSync::Gcra { sync: bucket, burst } => {
-                let asked = if sync.wants.draw { add_count(asked, *burst) } else { asked };
+                let asked = if sync.request.draw { add_count(asked, *burst) } else { asked };
                 return entry.sent.retain(|(_, highest)| *highest > add_count(bucket.cumulative, asked));
             }
         };
-        let asked = if sync.wants.draw { add_count(asked, window.limit) } else { asked };
+        let asked = if sync.request.draw { add_count(asked, window.limit) } else { asked };
         let before = Sequence(window.sequence.0.wrapping_sub(1));
         entry.sent.retain(|(sequence, highest)| {
             let answered = match *sequence {
@@ -344,13 +345,13 @@ impl Pending {
         });
     }
 
-    pub(super) fn reserved(&mut self, id: AskId, reservation: ReservationId, key: KeyId) {
+    pub(super) fn add_hold(&mut self, id: AskId, reservation: HoldId, key: KeyId) {
         let Some(asking) = self.asks.get_mut(&id) else {
             // It gave up before: the reservation is released.
-            return self.settle_at(key, reservation);
+            return self.end_hold_at(key, reservation);
         };
         let reserved =
-            asking.reservation.get_or_insert_with(|| Reserved { id: reservation, keys: SmallVec::new() });
+            asking.holds.get_or_insert_with(|| KeyHolds { id: reservation, keys: SmallVec::new() });
         if !reserved.keys.contains(&key) {
             reserved.keys.push(key);
         }
@@ -363,7 +364,7 @@ impl Pending {
 
     /// Notes that a key's sync failed: for a while it isn't asked about, then it is published again.
     pub(super) fn failed(&mut self, key: KeyId, now: Nanos) {
-        let until = now.plus(self.jittered(FAILED_FOR));
+        let until = now.plus(self.jittered(FAILED_SYNC_RETRY_AFTER));
         if self.retries.len() < FAILED_MAX {
             self.keys.entry(key).or_default().failed_until = Some(until);
         }
@@ -395,7 +396,7 @@ impl Pending {
     }
 
     /// Forgets a key about which there is nothing to remember.
-    pub(super) fn forget_if_idle(&mut self, key: KeyId, now: Nanos) {
+    pub(super) fn remove_if_idle(&mut self, key: KeyId, now: Nanos) {
         if self.keys.get(&key).is_some_and(|entry| entry.is_idle(now)) {
             self.keys.remove(&key);
         }

@@ -1,16 +1,18 @@
 //! What an answer changes, and what a failure does.
 
 use super::pending::Pending;
-use super::{CLOCKS_DIFFER, Effects, Outgoing, Region, RegionCounters, Route, ShardHealth, Standing, Ticket};
-use tidegate_core::exchange::{CountSync, KeyReply, KeySync, RESERVED_FOR};
-use tidegate_core::state::{Publish, State as _};
+use super::{
+    AskOutcome, CLOCKS_DIFFER, Effects, OutgoingExchange, Region, RegionCounters, Route, ShardHealth, Ticket,
+};
+use tidegate_core::exchange::{CountSync, HOLD_TTL, KeyReply, KeySync};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::RecordReading;
-use tidegate_origin::{Exchanged, KeyError, OriginError};
+use tidegate_origin::{ExchangeReply, KeyError, OriginError};
 
 /// How long after it was asked for, by the node's own clock, a hold may be relied on: its confirmation leaves with the next
 /// flush, and has to arrive before the hold expires.
-const HELD_FOR: Nanos = Nanos::new(RESERVED_FOR.get() - Nanos::from_millis(80).get());
+const HOLD_USABLE_TTL: Nanos = Nanos::new(HOLD_TTL.get() - Nanos::from_millis(80).get());
 
 /// Whether what a reply granted can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,14 +29,14 @@ impl Region {
     pub fn replied(
         &self,
         table: &Table<SharedState>,
-        outgoing: Outgoing,
-        result: Result<Exchanged, OriginError>,
+        outgoing: OutgoingExchange,
+        result: Result<ExchangeReply, OriginError>,
         moment: Moment,
         route: Route<'_>,
     ) -> Effects {
         let mut effects = Effects::default();
         let mut pending = self.pending.lock();
-        let Outgoing { shard, exchange, tickets } = outgoing;
+        let OutgoingExchange { shard, exchange, tickets } = outgoing;
         let figures = pending.figures.entry(shard).or_default();
         figures.ended(result.as_ref().err(), moment.now.minus(exchange.now));
         match &result {
@@ -66,7 +68,7 @@ impl Region {
                 key.in_flight = false;
             }
             if reply.as_ref().is_ok_and(|reply| ticket.shows_loss(sync, reply, moment.now)) {
-                pending.shard(shard).suspect();
+                pending.shard(shard).suspect_loss();
                 is_verified = false;
             }
             if reply.is_ok() {
@@ -91,16 +93,16 @@ impl Region {
             }
             match merged {
                 Ok(reply) => {
-                    pending.note_owners(sync, &reply, table.live_nodes());
-                    let verified_until = is_verified.then(|| exchange.now.plus(HELD_FOR));
+                    pending.record_owners(sync, &reply, table.live_nodes());
+                    let verified_until = is_verified.then(|| exchange.now.plus(HOLD_USABLE_TTL));
                     self.answered(&mut pending, (sync, &ticket), &reply, verified_until, &mut effects);
                 }
                 Err(_) => self.unanswered(&mut pending, sync, &ticket, moment.now, &mut effects),
             }
-            self.settle_locally(&mut pending, table, sync.key, moment, &mut effects);
+            self.complete_locally(&mut pending, table, sync.key, moment, &mut effects);
             self.send_waiting(&mut pending, table, sync.key, moment, route, &mut effects);
             self.send_deferred(&mut pending, table, sync.key, moment, route, &mut effects);
-            pending.forget_if_idle(sync.key, moment.now);
+            pending.remove_if_idle(sync.key, moment.now);
         }
         self.republish_next(&mut pending, table, shard, moment, &mut effects);
         if !was_suspect && pending.shard(shard).health == ShardHealth::Suspect {
@@ -143,7 +145,7 @@ impl Region {
                 if let Some(thousandths) = sync.overshoot(&reply, moment.now) {
                     self.asks.overshot(thousandths);
                 }
-                if publish != Publish::Nothing {
+                if publish != PublishUrgency::Nothing {
                     table.requeue(sync.key, publish);
                 }
                 if let Some(world) = &self.world {
@@ -174,21 +176,21 @@ impl Region {
         };
         for (position, (id, index)) in ticket.asks.iter().enumerate() {
             let granted = reply.granted.get(position).copied().unwrap_or(false);
-            if granted && let Some(reservation) = sync.wants.reserve {
-                pending.reserved(*id, reservation, sync.key);
+            if granted && let Some(reservation) = sync.request.hold {
+                pending.add_hold(*id, reservation, sync.key);
             }
-            let standing = match verified_until {
+            let outcome = match verified_until {
                 // A refusal is right whatever the shard has lost: it counts no more than there was.
-                _ if !granted => Standing::Refused { retry_after: reply.retry_after, window },
-                None => Standing::Unverified,
-                Some(until) if sync.wants.reserve.is_some() => Standing::Reserved { until },
-                Some(_) => Standing::Granted,
+                _ if !granted => AskOutcome::Refused { retry_after: reply.retry_after, window },
+                None => AskOutcome::Unverified,
+                Some(until) if sync.request.hold.is_some() => AskOutcome::Held { until },
+                Some(_) => AskOutcome::Granted,
             };
-            pending.stand(*id, *index, standing, &mut effects.finished);
+            pending.resolve(*id, *index, outcome, &mut effects.finished);
         }
         for (id, index) in &ticket.peeks {
-            let standing = if verified_until.is_some() { Standing::Granted } else { Standing::Unverified };
-            pending.stand(*id, *index, standing, &mut effects.finished);
+            let outcome = if verified_until.is_some() { AskOutcome::Granted } else { AskOutcome::Unverified };
+            pending.resolve(*id, *index, outcome, &mut effects.finished);
         }
     }
 
@@ -202,8 +204,8 @@ impl Region {
     ) {
         RegionCounters::add(&self.counters.failed_keys, 1);
         pending.failed(sync.key, now);
-        for id in &sync.settled {
-            pending.settle_at(sync.key, *id);
+        for id in &sync.ended_holds {
+            pending.end_hold_at(sync.key, *id);
         }
         let waiting = pending.keys.get_mut(&sync.key).map(|key| std::mem::take(&mut key.waiting));
         let waiting = waiting.unwrap_or_default().into_iter().map(|waiting| (waiting.id, waiting.index));
@@ -213,7 +215,7 @@ impl Region {
             deferred.flat_map(|later| later.askable.into_iter().map(move |index| (later.id, index)));
         let asked = ticket.asks.iter().chain(&ticket.peeks).copied();
         for (id, index) in asked.chain(waiting).chain(deferred) {
-            pending.stand(id, index, Standing::Unverified, &mut effects.finished);
+            pending.resolve(id, index, AskOutcome::Unverified, &mut effects.finished);
         }
     }
 }

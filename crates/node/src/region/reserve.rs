@@ -5,17 +5,17 @@
 //! node that dies in between leaves reservations behind that lapse by themselves. A key of which the node knows
 //! nothing yet has one call in flight; a request that needs it too waits for that.
 
-use super::pending::{Deferred, Pending};
-use super::{AskId, AskItem, Effects, Outgoing, Region, Route, Ticket};
+use super::pending::{DeferredAsk, Pending};
+use super::{AskId, AskItem, Effects, OutgoingExchange, Region, Route, Ticket};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
-use tidegate_core::exchange::{KeySync, ReservationId, Wants};
+use tidegate_core::exchange::{GrantRequest, HoldId, KeySync};
 use tidegate_core::{KeyId, Moment, Role, SharedState, Table};
 use tidegate_origin::{Grant, ShardId};
 
 impl Region {
     #[expect(clippy::too_many_arguments, reason = "one request's context, passed on")]
-    pub(super) fn reserve(
+    pub(super) fn hold(
         &self,
         pending: &mut Pending,
         table: &Table<SharedState>,
@@ -34,7 +34,7 @@ impl Region {
             .collect();
         let busy = forgotten.iter().find(|key| pending.keys.get(key).is_some_and(|entry| entry.in_flight));
         if let Some(entry) = busy.and_then(|key| pending.keys.get_mut(key)) {
-            entry.deferred.push(Deferred { id, items: items.into(), askable: askable.into() });
+            entry.deferred.push(DeferredAsk { id, items: items.into(), askable: askable.into() });
             return;
         }
         for key in &forgotten {
@@ -44,14 +44,14 @@ impl Region {
         // A limit that doesn't deny by itself must not keep the others from being granted.
         let is_together = |item: &AskItem| item.key.place() == place && item.role == Role::Enforced;
         let together = askable.iter().all(|index| is_together(&items[*index]));
-        let reserve = (!together).then(|| self.reservation(id));
+        let reserve = (!together).then(|| self.hold_id(id));
         let mut by_shard = BTreeMap::<ShardId, Vec<(KeySync, Ticket)>>::new();
         for index in askable {
             let item = &items[*index];
             let syncs = by_shard.entry(route(item.key)).or_default();
             // A key that comes twice is named once, and asked for both costs in order.
             if let Some((sync, ticket)) = syncs.iter_mut().find(|(sync, _)| sync.key == item.key) {
-                sync.wants.asks.push(item.cost.get());
+                sync.request.asks.push(item.cost.get());
                 ticket.asks.push((id, *index));
                 ticket.classes.push(item.class);
                 continue;
@@ -72,7 +72,8 @@ impl Region {
             pending.mark_sent(sync);
         }
         let grant = if together { Grant::Together } else { Grant::Each };
-        let outgoing = |(shard, syncs)| -> Outgoing { self.outgoing(shard, grant, syncs, moment.now) };
+        let outgoing =
+            |(shard, syncs)| -> OutgoingExchange { self.outgoing(shard, grant, syncs, moment.now) };
         effects.send.extend(by_shard.into_iter().map(outgoing));
         for index in askable {
             self.renew_beside(pending, table, items[*index].key, moment, route, effects);
@@ -90,9 +91,9 @@ impl Region {
         effects: &mut Effects,
     ) {
         let deferred = pending.keys.get_mut(&key).map(|key| std::mem::take(&mut key.deferred));
-        for Deferred { id, items, askable } in deferred.unwrap_or_default() {
+        for DeferredAsk { id, items, askable } in deferred.unwrap_or_default() {
             if pending.is_waiting(id) {
-                self.reserve(pending, table, &items, &askable, id, moment, route, effects);
+                self.hold(pending, table, &items, &askable, id, moment, route, effects);
             }
         }
     }
@@ -102,13 +103,13 @@ impl Region {
         pending: &mut Pending,
         table: &Table<SharedState>,
         item: &AskItem,
-        reserve: Option<ReservationId>,
+        hold: Option<HoldId>,
         moment: Moment,
     ) -> KeySync {
         let settled = pending.keys.get_mut(&item.key).map(|key| std::mem::take(&mut key.settled));
         KeySync {
-            wants: Wants { asks: smallvec![item.cost.get()], reserve, ..Wants::default() },
-            settled: settled.unwrap_or_default(),
+            request: GrantRequest { asks: smallvec![item.cost.get()], hold, ..GrantRequest::default() },
+            ended_holds: settled.unwrap_or_default(),
             ..self.reading(table, item, moment)
         }
     }

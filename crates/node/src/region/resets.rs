@@ -58,7 +58,7 @@ impl Region {
         for reset in resets {
             table.update(reset.key, |state| {
                 if reset.epoch > state.epoch() {
-                    started.push(DoneReset { reset: *reset, order: None, expires: state.expires() });
+                    started.push(DoneReset { reset: *reset, reset_id: None, expires: state.expires() });
                     *state = state.at_epoch(reset.epoch);
                 }
             });

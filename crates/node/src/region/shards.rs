@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::{KeyId, Moment, Nanos, SharedState, Table};
 use tidegate_origin::record::{
-    Eviction, Incarnation, PULSES_KEPT, Pulse, Pulsed, RecordReading, ShardRecord,
+    Eviction, Incarnation, PULSE_RETENTION, Pulse, PulseReply, RecordReading, ShardRecord,
 };
 use tidegate_origin::{DoneReset, Grant, OriginError, ShardId};
 
@@ -26,7 +26,7 @@ const KEYS_PER_CALL: usize = 32;
 const SLOW_FROM: Nanos = Nanos::from_millis(10);
 
 /// A pulse that took longer than a call may doesn't show how the shard's clock differs.
-const PULSE_WITHIN: Nanos = Nanos::from_millis(50);
+const PULSE_TIMEOUT: Nanos = Nanos::from_millis(50);
 
 /// Whether the data of a shard can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -165,7 +165,7 @@ impl ShardData {
     }
 
     /// An answer showed that something is gone.
-    pub(super) fn suspect(&mut self) {
+    pub(super) fn suspect_loss(&mut self) {
         if self.is_reliable() {
             self.health = ShardHealth::Suspect;
         }
@@ -176,7 +176,7 @@ impl ShardData {
         self.failed_pulses = self.failed_pulses.saturating_add(1);
         self.problem = Some(error.clone());
         if self.is_unavailable() && matches!(error, OriginError::Refused { .. }) {
-            self.suspect();
+            self.suspect_loss();
         }
     }
 
@@ -241,7 +241,7 @@ impl Region {
         let data = pending.shard(shard);
         data.sent += 1;
         data.sent_at = now;
-        let remembered = |(number, at): &(u64, Nanos)| (now.minus(*at) < PULSES_KEPT).then_some(*number);
+        let remembered = |(number, at): &(u64, Nanos)| (now.minus(*at) < PULSE_RETENTION).then_some(*number);
         let acked = data.acked.as_ref().and_then(remembered).unwrap_or(0);
         let (number, known, confirmed) = (data.sent, data.known, data.confirmed);
         let adopts = adopts && known.is_none();
@@ -269,12 +269,12 @@ impl Region {
         &self,
         table: &Table<SharedState>,
         (shard, sent): (ShardId, Pulse),
-        result: &Result<Pulsed, OriginError>,
+        result: &Result<PulseReply, OriginError>,
         (moment, clock_is_right): (Moment, bool),
         route: Route<'_>,
     ) -> (Effects, Option<ShardEvent>) {
         let mut effects = Effects::default();
-        let Pulsed { record, unconfirmed, eviction, now: shown } = match result {
+        let PulseReply { record, unconfirmed, eviction, now: shown } = match result {
             Ok(pulsed) => pulsed,
             Err(error) => {
                 self.pulse_failed(shard, error);
@@ -291,7 +291,7 @@ impl Region {
             data.acked = Some((sent.number, moment.now));
             (data.failed_pulses, data.problem) = (0, None);
             let took = moment.now.minus(data.sent_at);
-            if clock_is_right && sent.number == data.sent && took <= PULSE_WITHIN {
+            if clock_is_right && sent.number == data.sent && took <= PULSE_TIMEOUT {
                 data.clock = Some(ShardClock::measured(*shown, data.sent_at, moment.now));
             }
             let before = data.known.replace(record.incarnation);

@@ -2,14 +2,14 @@
 //! world.
 
 use super::{ALIVE_FOR, RegionDriver};
-use crate::clock::{Reading, RegionSample};
+use crate::clock::{ClockReading, RegionSample};
 use crate::driver::{calm_interval, follow_step};
 use crate::world::WorldNode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_origin::{Alive, Heartbeat, OriginError};
+use tidegate_origin::{Heartbeat, HeartbeatReply, OriginError};
 
 /// A node's death is known within two seconds: after 1.5 s without a beat, and at most 400 ms later.
 const BEAT_EVERY: Duration = Duration::from_millis(400);
@@ -18,9 +18,9 @@ const BEAT_EVERY: Duration = Duration::from_millis(400);
 const OFFSET_MAX_NS: i64 = 50_000_000;
 
 impl RegionDriver {
-    pub(super) async fn keep_beating(self: &Arc<Self>) {
+    pub(super) async fn run_heartbeats(self: &Arc<Self>) {
         let mut tick = calm_interval(BEAT_EVERY);
-        let mut told = HeartbeatLog::default();
+        let mut log = HeartbeatLog::default();
         loop {
             tick.tick().await;
             if self.is_leaving.load(Ordering::Relaxed) {
@@ -28,7 +28,7 @@ impl RegionDriver {
             }
             let sent = self.clock.reading();
             let beaten = self.origin().beat(self.heartbeat(false)).await;
-            self.heard(beaten, sent, &mut told);
+            self.receive_heartbeat(beaten, sent, &mut log);
             self.pulse_all();
             if !self.is_foreign() {
                 // Who can't be asked is asked again with the next heartbeat.
@@ -39,22 +39,27 @@ impl RegionDriver {
 
     pub(super) fn heartbeat(&self, leaves: bool) -> Heartbeat {
         let node = self.shared().region.node();
-        let heard = self.engine.world().map_or(0, WorldNode::version);
+        let applied = self.engine.world().map_or(0, WorldNode::version);
         Heartbeat {
             node,
             fingerprint: self.engine.secret().fingerprint(),
             alive_for: ALIVE_FOR,
             leaves,
-            heard,
+            applied,
             acceptance: *self.acceptance.lock(),
         }
     }
 
     /// A heartbeat was answered, or wasn't; `sent` is when it left.
-    fn heard(&self, beaten: Result<Alive, OriginError>, sent: Reading, told: &mut HeartbeatLog) {
+    fn receive_heartbeat(
+        &self,
+        beaten: Result<HeartbeatReply, OriginError>,
+        sent: ClockReading,
+        log: &mut HeartbeatLog,
+    ) {
         match &beaten {
             Ok(alive) => {
-                self.hear_time(sent, alive.now);
+                self.receive_time(sent, alive.now);
                 self.is_foreign.store(false, Ordering::Relaxed);
                 let mut acceptance = self.acceptance.lock();
                 *acceptance = acceptance.and_taken();
@@ -73,29 +78,29 @@ impl RegionDriver {
                 if alive.keeps_no_records {
                     self.shared().region.adopt_records();
                 }
-                self.note_nodes(alive.nodes);
+                self.record_nodes(alive.nodes);
                 if let (Some(world), Some(view)) = (self.engine.world(), alive.world) {
-                    world.heard(view);
+                    world.receive_view(view);
                 }
-                told.well(alive, self.clock.wall_offset_ns());
+                log.well(alive, self.clock.wall_offset_ns());
             }
             // What was known of the other nodes is still the best guess.
             Err(error) => {
                 self.never_answered(&error);
                 // A refusal of the store itself is told by the pulses, of every shard.
                 let is_told = self.pulses.have_begun() && !self.is_foreign();
-                told.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
+                log.ill(&error, is_told && matches!(error, OriginError::Refused { .. }));
             }
         }
     }
 
     /// Follows the store's time, so that all nodes of the region count in the same cells.
-    fn hear_time(&self, sent: Reading, store: Nanos) {
+    fn receive_time(&self, sent: ClockReading, store: Nanos) {
         if !self.origin().keeps_time() {
             return;
         }
         let sample = RegionSample { sent, received: self.clock.reading(), store };
-        if let Some(step) = self.clock.hear_region(&sample) {
+        if let Some(step) = self.clock.receive_region_time(&sample) {
             follow_step(&self.engine, &self.clock, step);
         }
         self.knows_time.send_if_modified(|knows_time| !std::mem::replace(knows_time, true));
@@ -112,7 +117,7 @@ struct HeartbeatLog {
 }
 
 impl HeartbeatLog {
-    fn well(&mut self, alive: Alive, wall_offset_ns: Option<i64>) {
+    fn well(&mut self, alive: HeartbeatReply, wall_offset_ns: Option<i64>) {
         if self.kinds.contains(&true) || self.nodes == 0 {
             tracing::info!(live_nodes = alive.nodes, "the origin answers");
         } else if self.nodes != alive.nodes {

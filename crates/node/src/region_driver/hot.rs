@@ -10,11 +10,11 @@ use tidegate_origin::OriginError;
 
 /// Twice, and a lease comes with the flush that follows: a key is leased within half a second of its first request.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 impl RegionDriver {
     /// Looks again and again which keys are hot.
-    pub(super) async fn keep_watching(self: &Arc<Self>) {
+    pub(super) async fn run_hot_key_scan(self: &Arc<Self>) {
         let mut tick = calm_interval(WATCH_EVERY);
         loop {
             tick.tick().await;
@@ -25,31 +25,31 @@ impl RegionDriver {
     }
 
     /// Tells the region what comes often here, and hears what is hot in all of it.
-    pub(super) async fn keep_telling(self: &Arc<Self>) {
-        let mut tick = calm_interval(TELL_EVERY);
+    pub(super) async fn run_hot_key_reports(self: &Arc<Self>) {
+        let mut tick = calm_interval(PUBLISH_EVERY);
         let mut is_ill = false;
         loop {
             tick.tick().await;
-            let told = if self.is_foreign() { Ok(()) } else { self.tell_hot().await };
-            if let Err(error) = &told
+            let published = if self.is_foreign() { Ok(()) } else { self.publish_hot_keys().await };
+            if let Err(error) = &published
                 && !is_ill
             {
                 tracing::debug!(%error, "the region can't be told which keys are hot");
             }
-            is_ill = told.is_err();
+            is_ill = published.is_err();
         }
     }
 
-    async fn tell_hot(&self) -> Result<(), OriginError> {
+    async fn publish_hot_keys(&self) -> Result<(), OriginError> {
         let Sharing { region, hot, .. } = self.shared();
         let origin = self.origin();
-        let heard = origin.report_hot(&hot.report(region.node())).await?;
-        hot.heard(heard.news, region);
-        if hot.is_to_be_merged(heard.now) {
-            let reports = origin.gather_hot(HotKeys::SILENT_FOR).await?;
-            let news = HotKeys::merged(&reports, heard.now);
-            origin.tell_hot(&news).await?;
-            hot.heard(Some(news), region);
+        let reply = origin.report_hot(&hot.report(region.node())).await?;
+        hot.receive(reply.news, region);
+        if hot.is_to_be_merged(reply.now) {
+            let reports = origin.gather_hot(HotKeys::REPORT_TTL).await?;
+            let news = HotKeys::merged(&reports, reply.now);
+            origin.publish_hot_keys(&news).await?;
+            hot.receive(Some(news), region);
         }
         Ok(())
     }

@@ -18,21 +18,21 @@ use std::time::Duration;
 use tidegate_core::KeyId;
 use tokio::time::{Instant, sleep_until};
 
-/// Threads beyond this many share lanes.
-const LANES: usize = 8;
+/// Threads beyond this many share queues.
+const THREAD_QUEUES_MAX: usize = 8;
 
 #[derive(Debug, Default)]
-pub(super) struct Lanes([Arc<Lane>; LANES]);
+pub(super) struct ThreadQueues([Arc<ThreadQueue>; THREAD_QUEUES_MAX]);
 
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    asked: Mutex<Asked>,
+pub(super) struct ThreadQueue {
+    pending: Mutex<PendingKeys>,
     waits: Mutex<Waits>,
 }
 
 /// Keys whose calls leave together.
 #[derive(Debug, Default)]
-struct Asked {
+struct PendingKeys {
     keys: Vec<KeyId>,
     /// A task has yet to send them.
     has_sender: bool,
@@ -45,7 +45,7 @@ struct Waits {
     /// The number of the first.
     first: u64,
     /// A task keeps the time.
-    has_keeper: bool,
+    has_timer: bool,
 }
 
 #[derive(Debug)]
@@ -55,29 +55,29 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-impl Lanes {
+impl ThreadQueues {
     /// This thread's.
-    pub(super) fn here(&self) -> &Arc<Lane> {
+    pub(super) fn here(&self) -> &Arc<ThreadQueue> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
+            static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREAD_QUEUES_MAX;
         }
-        HERE.with(|lane| &self.0[*lane])
+        HERE.with(|queue| &self.0[*queue])
     }
 }
 
-impl Lane {
+impl ThreadQueue {
     /// Adds keys to what leaves next. When nobody is about to send that, says who is from now on.
     pub(super) fn add(self: &Arc<Self>, keys: &[KeyId]) -> Option<Sender> {
-        let mut asked = self.asked.lock();
+        let mut asked = self.pending.lock();
         asked.keys.extend_from_slice(keys);
         let has_sender = std::mem::replace(&mut asked.has_sender, true);
         (!has_sender).then(|| Sender(Some(self.clone())))
     }
 
-    /// Returns after so long. Of one lane, nobody's may end before that of who came earlier.
+    /// Returns after so long. Of one queue, nobody's may end before that of who came earlier.
     pub(super) fn wait(self: &Arc<Self>, length: Duration) -> Wait<'_> {
-        Wait { lane: self, until: Instant::now() + length, number: None }
+        Wait { queue: self, until: Instant::now() + length, number: None }
     }
 
     /// Tells who has waited long enough, and says until when the next one waits.
@@ -92,30 +92,30 @@ impl Lane {
             waits.waiting.pop_front();
             waits.first += 1;
         }
-        waits.has_keeper = false;
+        waits.has_timer = false;
         None
     }
 }
 
-/// Whoever holds it sends what its lane has. If it is dropped with its runtime, who asks next sends.
+/// Whoever holds it sends what its queue has. If it is dropped with its runtime, who asks next sends.
 #[derive(Debug)]
-pub(super) struct Sender(Option<Arc<Lane>>);
+pub(super) struct Sender(Option<Arc<ThreadQueue>>);
 
 impl Sender {
     pub(super) fn take(mut self) -> Vec<KeyId> {
-        self.0.take().map(|lane| lane.asked.lock().take()).unwrap_or_default()
+        self.0.take().map(|queue| queue.pending.lock().take()).unwrap_or_default()
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        if let Some(lane) = &self.0 {
-            lane.asked.lock().has_sender = false;
+        if let Some(queue) = &self.0 {
+            queue.pending.lock().has_sender = false;
         }
     }
 }
 
-impl Asked {
+impl PendingKeys {
     fn take(&mut self) -> Vec<KeyId> {
         self.has_sender = false;
         std::mem::take(&mut self.keys)
@@ -125,9 +125,9 @@ impl Asked {
 /// A request's patience.
 #[derive(Debug)]
 pub(super) struct Wait<'a> {
-    lane: &'a Arc<Lane>,
+    queue: &'a Arc<ThreadQueue>,
     until: Instant,
-    /// Which one of its lane it is, once it was polled.
+    /// Which one of its queue it is, once it was polled.
     number: Option<u64>,
 }
 
@@ -144,12 +144,12 @@ impl Future for Wait<'_> {
         if self.is_over() {
             return Poll::Ready(());
         }
-        let lane = self.lane;
-        let mut waits = lane.waits.lock();
+        let queue = self.queue;
+        let mut waits = queue.waits.lock();
         let number = waits.put(self.number, self.until, context.waker());
         self.number = Some(number);
-        if !std::mem::replace(&mut waits.has_keeper, true) {
-            tokio::spawn(Keeper(lane.clone()).keep());
+        if !std::mem::replace(&mut waits.has_timer, true) {
+            tokio::spawn(WaitTimer(queue.clone()).run());
         }
         Poll::Pending
     }
@@ -158,7 +158,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let Some(number) = self.number else { return };
-        if let Some(waiting) = self.lane.waits.lock().at(number) {
+        if let Some(waiting) = self.queue.waits.lock().at(number) {
             waiting.waker = None;
         }
     }
@@ -184,20 +184,20 @@ impl Waits {
 }
 
 /// Keeps the time of a lane as long as anybody waits.
-struct Keeper(Arc<Lane>);
+struct WaitTimer(Arc<ThreadQueue>);
 
-impl Keeper {
-    async fn keep(self) {
+impl WaitTimer {
+    async fn run(self) {
         while let Some(until) = self.0.expire(Instant::now()) {
             sleep_until(until).await;
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for WaitTimer {
     fn drop(&mut self) {
         let mut waits = self.0.waits.lock();
-        waits.has_keeper = false;
+        waits.has_timer = false;
         // It was dropped with its runtime: who waits on another one needs another keeper.
         for waiting in &mut waits.waiting {
             if let Some(waker) = waiting.waker.take() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long it tries to publish what is left.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl RegionDriver {
     /// Publishes what is left, and leaves. Calls of the threads that served are gone with them.
@@ -28,11 +28,11 @@ impl RegionDriver {
                 let _ = pulse.await;
             }
             // An answer may leave something to publish.
-            while self.flush() || !self.shared().region.is_settled() {
+            while self.flush() || !self.shared().region.is_idle() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        if timeout(LEAVE_WITHIN, everything_published).await.is_err() {
+        if timeout(LEAVE_TIMEOUT, everything_published).await.is_err() {
             tracing::warn!("the origin can't be reached: what was admitted last stays unpublished");
         }
         self.is_leaving.store(true, Ordering::Relaxed);

@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_origin::record::PULSES_KEPT;
+use tidegate_origin::record::PULSE_RETENTION;
 use tidegate_origin::{CrowdedCell, FoldStep, OriginError, RememberedNodes, ShardId};
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Between two steps, for each live node: all nodes together make a hundred steps a second at most.
 const STEP_EVERY: Duration = Duration::from_millis(10);
-/// How long what a shard remembers of nodes is used. Short against [`PULSES_KEPT`]: nobody is forgotten meanwhile who lives.
-const REMEMBERED_FOR: Nanos = Nanos::from_secs(60);
-const _: () = assert!(REMEMBERED_FOR.get() * 10 < PULSES_KEPT.get(), "else live nodes are folded");
+/// How long what a shard remembers of nodes is used. Short against [`PULSE_RETENTION`]: nobody is forgotten meanwhile who lives.
+const REMEMBERED_NODES_TTL: Nanos = Nanos::from_secs(60);
+const _: () = assert!(REMEMBERED_NODES_TTL.get() * 10 < PULSE_RETENTION.get(), "else live nodes are folded");
 
 /// What each shard remembered, and when it said so.
 type Remembered = BTreeMap<ShardId, (Nanos, RememberedNodes)>;
 
 impl RegionDriver {
     /// Folds the cells that replies showed to be crowded.
-    pub(super) async fn keep_folding(self: &Arc<Self>) {
-        let mut tick = calm_interval(LOOK_EVERY);
+    pub(super) async fn run_folding(self: &Arc<Self>) {
+        let mut tick = calm_interval(POLL_EVERY);
         let mut remembered = Remembered::new();
         loop {
             tick.tick().await;
@@ -41,7 +41,7 @@ impl RegionDriver {
         let Sharing { table, region, .. } = self.shared();
         let shard = origin.shard_of(cell.key);
         let now = self.clock.now().now;
-        let is_current = |(at, _): &(Nanos, RememberedNodes)| now.minus(*at) < REMEMBERED_FOR;
+        let is_current = |(at, _): &(Nanos, RememberedNodes)| now.minus(*at) < REMEMBERED_NODES_TTL;
         if !remembered.get(&shard).is_some_and(is_current) {
             remembered.insert(shard, (now, origin.remembered_nodes(shard).await?));
         }

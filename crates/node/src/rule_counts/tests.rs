@@ -14,11 +14,16 @@ fn rules(namespace: &str, names: impl IntoIterator<Item = String>) -> RuleSet {
     RuleSet::parse(&[source], &FleetSecret::new([7; 16])).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn said(rule: &Rule, remaining: u64, role: Role) -> LimitAnswer<'_> {
+fn limit_answer(rule: &Rule, remaining: u64, role: Role) -> LimitAnswer<'_> {
     let verdict = if remaining > 10 { Verdict::Deny { retry_after: None } } else { Verdict::Admit };
     let remaining = if remaining > 10 { 0 } else { remaining };
     let decision = Decision { verdict, limit: 10, remaining, reset: Nanos::ZERO };
-    LimitAnswer { origin: Origin::Rule(rule), role, descriptor: 0, said: Said::Decided(decision) }
+    LimitAnswer {
+        source: LimitSource::Rule(rule),
+        role,
+        descriptor: 0,
+        outcome: LimitOutcome::Decided(decision),
+    }
 }
 
 /// More than the limit: denied.
@@ -31,7 +36,7 @@ fn counts_stay_with_a_rules_name_when_the_set_is_another() {
         // The second set has its rules in other places, and other objects for them.
         let set = rules("carried", ["first", "second"].map(str::to_owned));
         let rule = set.rules().last().unwrap();
-        counts.count(CameOut::Admitted, Path::Local, &[said(rule, 5, Role::Enforced)]);
+        counts.count(RuleOutcome::Admitted, DecisionPath::Local, &[limit_answer(rule, 5, Role::Enforced)]);
         assert!(rule.series.get().is_some());
     }
     let series = counts.series();
@@ -45,15 +50,17 @@ fn outcomes_and_paths_are_told_apart() {
     let counts = RuleCounts::default();
     let set = rules("outcomes", ["only".to_owned()]);
     let rule = set.rules().next().unwrap();
-    let answers = [said(rule, 1, Role::Enforced), said(rule, 2, Role::Enforced)];
-    counts.count(CameOut::Admitted, Path::Asked(AskReason::Credit), &answers);
-    let answers = [said(rule, OVER, Role::Enforced), said(rule, OVER, Role::Shadow)];
-    counts.count(CameOut::Denied, Path::Local, &answers);
-    counts.count(CameOut::Reported, Path::Local, &[said(rule, OVER, Role::Enforced)]);
-    let missing =
-        LimitAnswer { said: Said::Missing { attribute: "user", is_malformed: false }, ..answers[0] };
-    let lifted = LimitAnswer { said: Said::Unlimited, ..answers[0] };
-    counts.count(CameOut::Denied, Path::Local, &[missing, lifted]);
+    let answers = [limit_answer(rule, 1, Role::Enforced), limit_answer(rule, 2, Role::Enforced)];
+    counts.count(RuleOutcome::Admitted, DecisionPath::Asked(AskReason::Credit), &answers);
+    let answers = [limit_answer(rule, OVER, Role::Enforced), limit_answer(rule, OVER, Role::Shadow)];
+    counts.count(RuleOutcome::Denied, DecisionPath::Local, &answers);
+    counts.count(RuleOutcome::Reported, DecisionPath::Local, &[limit_answer(rule, OVER, Role::Enforced)]);
+    let missing = LimitAnswer {
+        outcome: LimitOutcome::Missing { attribute: "user", is_malformed: false },
+        ..answers[0]
+    };
+    let lifted = LimitAnswer { outcome: LimitOutcome::Unlimited, ..answers[0] };
+    counts.count(RuleOutcome::Denied, DecisionPath::Local, &[missing, lifted]);
     let series = counts.series();
     assert_eq!(
         series[0].decisions,

@@ -3,7 +3,7 @@
 //! Takes no more memory than a batch of entries, holds no lock of the table while it writes, and never leaves
 //! half a snapshot where the next start looks for one.
 
-use super::format::{self, Head, Unusable, Writer};
+use super::format::{self, Head, SnapshotProblem, Writer};
 use crate::files;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -44,7 +44,7 @@ pub enum SaveError {
 
 /// What came of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Loaded {
+pub struct LoadReport {
     pub restored: u64,
     /// Said nothing any more.
     pub expired: u64,
@@ -103,7 +103,7 @@ pub fn load(
     secret: &FleetSecret,
     path: &Path,
     moment: Moment,
-) -> Result<Option<Loaded>, Unusable> {
+) -> Result<Option<LoadReport>, SnapshotProblem> {
     match File::open(path) {
         Ok(file) => read(table, secret, file, moment).map(Some),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
@@ -116,7 +116,7 @@ pub(super) fn read<F: io::Read + io::Seek>(
     secret: &FleetSecret,
     file: F,
     moment: Moment,
-) -> Result<Loaded, Unusable> {
+) -> Result<LoadReport, SnapshotProblem> {
     let (head, mut entries) = format::open(file, secret.fingerprint())?;
     let set_back = Some(head.saved_at.minus(moment.now)).filter(|length| *length > SET_BACK_FROM);
     let meanwhile = set_back.map(|length| ClockStep {
@@ -125,11 +125,11 @@ pub(super) fn read<F: io::Read + io::Seek>(
     });
     let oldest = head.steps.len();
     table.take_over_steps(&meanwhile.into_iter().chain(head.steps).collect::<Vec<_>>());
-    let mut loaded = Loaded { saved_at: head.saved_at, set_back, ..Loaded::default() };
+    let mut loaded = LoadReport { saved_at: head.saved_at, set_back, ..LoadReport::default() };
     while let Some((key, words)) = entries.next()? {
         let state = LocalState::from_words(words).filter(|state| usize::from(state.step().0) <= oldest);
         // The checksum says that it was written so; still, nothing is decided on what no state can be.
-        let Some(state) = state else { return Err(Unusable::Damaged) };
+        let Some(state) = state else { return Err(SnapshotProblem::Damaged) };
         let age = state.step().0.saturating_add(u8::from(meanwhile.is_some()));
         let state = state.with_step(moment.step.aged(age));
         if table.expires_at(&state, moment) <= moment.now {

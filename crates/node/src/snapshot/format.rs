@@ -41,7 +41,7 @@ pub(super) struct Head {
 
 /// Why a file isn't a snapshot that can be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum SnapshotProblem {
     #[error("it can't be read: {0}")]
     Io(#[from] io::Error),
     #[error("it isn't a snapshot of counts")]
@@ -110,7 +110,10 @@ pub(super) struct Entries<F> {
 }
 
 /// Checks a whole snapshot, then gives its head and its entries.
-pub(super) fn open<F: Read + Seek>(mut file: F, fingerprint: u64) -> Result<(Head, Entries<F>), Unusable> {
+pub(super) fn open<F: Read + Seek>(
+    mut file: F,
+    fingerprint: u64,
+) -> Result<(Head, Entries<F>), SnapshotProblem> {
     let length_bytes = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
     let mut file = BufReader::with_capacity(PIECE_BYTES, file);
@@ -120,32 +123,32 @@ pub(super) fn open<F: Read + Seek>(mut file: F, fingerprint: u64) -> Result<(Hea
     file.rewind()?;
     let (head, entries) = read_head(file, length_bytes)?;
     if head.fingerprint != fingerprint {
-        return Err(Unusable::OtherSecret);
+        return Err(SnapshotProblem::OtherSecret);
     }
     Ok((head, entries))
 }
 
 /// Before the checksum, which another version may keep elsewhere.
-fn check_kind(file: &mut impl Read, length_bytes: u64) -> Result<(), Unusable> {
+fn check_kind(file: &mut impl Read, length_bytes: u64) -> Result<(), SnapshotProblem> {
     if length_bytes == 0 {
-        return Err(Unusable::Damaged);
+        return Err(SnapshotProblem::Damaged);
     }
     let mut magic = Vec::new();
     file.take(8).read_to_end(&mut magic)?;
     if !MAGIC.starts_with(&magic) {
-        return Err(Unusable::Foreign);
+        return Err(SnapshotProblem::Foreign);
     }
     if length_bytes < HEAD_BYTES + COUNT_BYTES + CHECKSUM_BYTES {
-        return Err(Unusable::Damaged);
+        return Err(SnapshotProblem::Damaged);
     }
     match u32::from_le_bytes(array(file)?) {
         VERSION => Ok(()),
-        version if version > VERSION => Err(Unusable::Newer { version }),
-        _ => Err(Unusable::Damaged),
+        version if version > VERSION => Err(SnapshotProblem::Newer { version }),
+        _ => Err(SnapshotProblem::Damaged),
     }
 }
 
-fn check_sum(file: &mut impl Read, length_bytes: u64) -> Result<(), Unusable> {
+fn check_sum(file: &mut impl Read, length_bytes: u64) -> Result<(), SnapshotProblem> {
     let mut checksum = Hasher::new();
     let mut left = length_bytes - CHECKSUM_BYTES;
     let mut piece = vec![0; PIECE_BYTES];
@@ -156,13 +159,13 @@ fn check_sum(file: &mut impl Read, length_bytes: u64) -> Result<(), Unusable> {
         left -= taken as u64;
     }
     let written = u32::from_le_bytes(array(file)?);
-    if checksum.finalize() == written { Ok(()) } else { Err(Unusable::Damaged) }
+    if checksum.finalize() == written { Ok(()) } else { Err(SnapshotProblem::Damaged) }
 }
 
 fn read_head<F: Read + Seek>(
     mut file: BufReader<F>,
     length_bytes: u64,
-) -> Result<(Head, Entries<F>), Unusable> {
+) -> Result<(Head, Entries<F>), SnapshotProblem> {
     let _magic_and_version: [u8; 12] = array(&mut file)?;
     let step_count = u32::from_le_bytes(array(&mut file)?);
     let fingerprint = u64::from_le_bytes(array(&mut file)?);
@@ -171,7 +174,7 @@ fn read_head<F: Read + Seek>(
     let around_entries = HEAD_BYTES + steps_bytes + COUNT_BYTES + CHECKSUM_BYTES;
     let too_many = usize::try_from(step_count).map_or(true, |count| count > STEPS_HANDED_ON_MAX);
     if too_many || length_bytes < around_entries {
-        return Err(Unusable::Damaged);
+        return Err(SnapshotProblem::Damaged);
     }
     let mut steps = Vec::new();
     for _ in 0..step_count {
@@ -185,7 +188,7 @@ fn read_head<F: Read + Seek>(
     file.seek(SeekFrom::Start(length_bytes - CHECKSUM_BYTES - COUNT_BYTES))?;
     let count = u64::from_le_bytes(array(&mut file)?);
     if count != left || !entries_bytes.is_multiple_of(ENTRY_BYTES as u64) {
-        return Err(Unusable::Damaged);
+        return Err(SnapshotProblem::Damaged);
     }
     file.seek(SeekFrom::Start(first_entry))?;
     Ok((Head { fingerprint, saved_at, steps }, Entries { file, left }))

@@ -51,7 +51,7 @@ fn written(table: &Table<LocalState>, moment: Moment, extent: Extent) -> Vec<u8>
     write(table, &SECRET, Vec::new(), moment, extent).unwrap().1
 }
 
-fn restored(bytes: &[u8], moment: Moment) -> (Table<LocalState>, Result<Loaded, Unusable>) {
+fn restored(bytes: &[u8], moment: Moment) -> (Table<LocalState>, Result<LoadReport, SnapshotProblem>) {
     let table = table();
     let loaded = read(&table, &SECRET, Cursor::new(bytes), moment);
     (table, loaded)
@@ -184,12 +184,15 @@ fn a_file_cut_or_grown_anywhere_is_noticed_and_nothing_is_restored() {
     let good = small_file();
     for length in 0..good.len() {
         let (table, loaded) = restored(&good[..length], at(0));
-        assert!(matches!(loaded, Err(Unusable::Damaged)) && table.is_empty(), "{length} bytes: {loaded:?}");
+        assert!(
+            matches!(loaded, Err(SnapshotProblem::Damaged)) && table.is_empty(),
+            "{length} bytes: {loaded:?}"
+        );
     }
     for more in [1, 4, 16, 48, 100_000] {
         let (table, loaded) = restored(&[good.as_slice(), &vec![0; more]].concat(), at(0));
         assert!(
-            matches!(loaded, Err(Unusable::Damaged)) && table.is_empty(),
+            matches!(loaded, Err(SnapshotProblem::Damaged)) && table.is_empty(),
             "{more} bytes more: {loaded:?}"
         );
     }
@@ -224,15 +227,15 @@ fn each_file_that_is_not_ours_is_told_by_its_kind() {
         bytes[offset] = value;
         restored(&sealed(bytes), at(0)).1.unwrap_err()
     };
-    assert!(matches!(changed(0, b'X'), Unusable::Foreign));
-    assert!(matches!(changed(8, 2), Unusable::Newer { version: 2 }));
-    assert!(matches!(changed(8, 0), Unusable::Damaged));
-    assert!(matches!(changed(12, 200), Unusable::Damaged), "more steps than there can be");
-    assert!(matches!(changed(16, 0), Unusable::OtherSecret));
-    assert!(matches!(restored(b"#!/bin/sh\necho hello\n", at(0)).1, Err(Unusable::Foreign)));
+    assert!(matches!(changed(0, b'X'), SnapshotProblem::Foreign));
+    assert!(matches!(changed(8, 2), SnapshotProblem::Newer { version: 2 }));
+    assert!(matches!(changed(8, 0), SnapshotProblem::Damaged));
+    assert!(matches!(changed(12, 200), SnapshotProblem::Damaged), "more steps than there can be");
+    assert!(matches!(changed(16, 0), SnapshotProblem::OtherSecret));
+    assert!(matches!(restored(b"#!/bin/sh\necho hello\n", at(0)).1, Err(SnapshotProblem::Foreign)));
     let other = FleetSecret::from_bytes(b"another secret altogether");
     let loaded = read(&table(), &other, Cursor::new(&good), at(0));
-    assert!(matches!(loaded, Err(Unusable::OtherSecret)));
+    assert!(matches!(loaded, Err(SnapshotProblem::OtherSecret)));
 }
 
 #[test]

@@ -16,17 +16,18 @@ const PLAUSIBLE_TIMES: u64 = 16;
 /// How many cells are passed over, at most, to find some that the region has published.
 const PASSED_MAX: usize = 20_000;
 /// While the others use up a limit, the own count is looked at so many times at most.
-const WEIGHED_TIMES: u64 = 40;
+const REEVALUATIONS_MAX: u64 = 40;
 
 #[derive(Debug)]
 pub(super) struct Cells {
-    cells: BTreeMap<CellId, Known>,
+    cells: BTreeMap<CellId, CellRecord>,
     by_expiry: BTreeSet<(Nanos, CellId)>,
     cells_max: usize,
 }
 
+/// What the worker knows of one cell.
 #[derive(Debug, Default)]
-struct Known {
+struct CellRecord {
     /// The most that the store ever had of the region's own count, as far as this worker knows.
     own: u64,
     /// What the store has of it, by the last look: less than `own` when the store lost data.
@@ -38,12 +39,12 @@ struct Known {
     limit: u64,
     expires: Nanos,
     /// What the others had when the region's own count was last looked at for their sake.
-    weighed: u64,
+    reevaluated_at_total: u64,
 }
 
 /// What became of a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Taken {
+pub(super) enum ComponentChange {
     /// It says nothing new.
     Known,
     Raised,
@@ -67,7 +68,7 @@ impl Cells {
     }
 
     /// Takes what was imported.
-    pub(super) fn take(&mut self, me: OwnerId, component: &Component, now: Nanos) -> Taken {
+    pub(super) fn take(&mut self, me: OwnerId, component: &Component, now: Nanos) -> ComponentChange {
         let Component { owner, cell, count, limit, expires } = *component;
         let is_new = !self.cells.contains_key(&cell);
         let known = self.entry(cell, expires);
@@ -77,9 +78,9 @@ impl Cells {
         }
         let before = known.raise((owner != me).then_some(owner), count);
         match before {
-            _ if is_new => Taken::New,
-            before if count > before => Taken::Raised,
-            _ => Taken::Known,
+            _ if is_new => ComponentChange::New,
+            before if count > before => ComponentChange::Raised,
+            _ => ComponentChange::Known,
         }
     }
 
@@ -88,18 +89,18 @@ impl Cells {
     pub(super) fn is_worth_weighing(&mut self, cell: &CellId) -> Option<(u64, Nanos)> {
         let known = self.cells.get_mut(cell)?;
         let others = known.others();
-        if others.saturating_sub(known.weighed) < (known.limit / WEIGHED_TIMES).max(1) {
+        if others.saturating_sub(known.reevaluated_at_total) < (known.limit / REEVALUATIONS_MAX).max(1) {
             return None;
         }
-        known.weighed = others;
+        known.reevaluated_at_total = others;
         Some((known.limit, known.expires))
     }
 
     /// Those that the others have counted in: as if the region's own count had never been looked at for their sake.
-    pub(super) fn weigh_anew(&mut self) -> impl Iterator<Item = CellId> {
+    pub(super) fn reevaluate(&mut self) -> impl Iterator<Item = CellId> {
         let counted = self.cells.iter_mut().filter(|(_, known)| known.others() > 0);
         counted.map(|(cell, known)| {
-            known.weighed = 0;
+            known.reevaluated_at_total = 0;
             *cell
         })
     }
@@ -120,9 +121,9 @@ impl Cells {
     }
 
     /// The store may have lost anything: what it has is read again. Who the others were may have changed, too.
-    pub(super) fn forget_store(&mut self) {
+    pub(super) fn reset_stored(&mut self) {
         for known in self.cells.values_mut() {
-            (known.stored, known.weighed) = (0, 0);
+            (known.stored, known.reevaluated_at_total) = (0, 0);
             known.others.clear();
         }
     }
@@ -173,7 +174,7 @@ impl Cells {
     }
 
     /// What the origin is to be told of a cell.
-    pub(super) fn told(&self, cell: &CellId) -> Option<WorldCell> {
+    pub(super) fn world_cell(&self, cell: &CellId) -> Option<WorldCell> {
         let known = self.cells.get(cell)?;
         Some(WorldCell { cell: *cell, own: known.own, others: known.others(), expires: known.expires })
     }
@@ -206,7 +207,7 @@ impl Cells {
         dropped
     }
 
-    fn entry(&mut self, cell: CellId, expires: Nanos) -> &mut Known {
+    fn entry(&mut self, cell: CellId, expires: Nanos) -> &mut CellRecord {
         let Cells { cells, by_expiry, .. } = self;
         let known = cells.entry(cell).or_default();
         if expires > known.expires {
@@ -223,7 +224,7 @@ fn plausible(limit: u64) -> u64 {
     limit.max(1).saturating_mul(PLAUSIBLE_TIMES)
 }
 
-impl Known {
+impl CellRecord {
     /// The sum of the others, each as far as it is plausible. Only ever grows: so do the counts and the limit.
     fn others(&self) -> u64 {
         let most = plausible(self.limit);
@@ -271,12 +272,20 @@ mod tests {
     #[test]
     fn others_are_summed_and_the_own_row_stays_apart() {
         let mut cells = Cells::new(10);
-        assert_eq!(cells.take(ME, &component(2, 1, 5), NOW), Taken::New);
-        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Raised);
-        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), Taken::Known, "an overlap reads rows again");
-        assert_eq!(cells.take(ME, &component(3, 1, 2), NOW), Taken::Known, "an older one came later");
-        assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), Taken::Raised);
-        let told = cells.told(&cell(1)).unwrap();
+        assert_eq!(cells.take(ME, &component(2, 1, 5), NOW), ComponentChange::New);
+        assert_eq!(cells.take(ME, &component(3, 1, 4), NOW), ComponentChange::Raised);
+        assert_eq!(
+            cells.take(ME, &component(3, 1, 4), NOW),
+            ComponentChange::Known,
+            "an overlap reads rows again"
+        );
+        assert_eq!(
+            cells.take(ME, &component(3, 1, 2), NOW),
+            ComponentChange::Known,
+            "an older one came later"
+        );
+        assert_eq!(cells.take(ME, &component(1, 1, 7), NOW), ComponentChange::Raised);
+        let told = cells.world_cell(&cell(1)).unwrap();
         assert_eq!((told.own, told.others, told.expires), (7, 9, Nanos::from_secs(101)));
         assert_eq!(cells.own(&cell(1)), 7);
     }
@@ -284,19 +293,19 @@ mod tests {
     #[test]
     fn what_is_more_than_16_times_the_largest_limit_counts_as_16_limits() {
         let mut cells = Cells::new(10);
-        let others = |cells: &Cells| cells.told(&cell(1)).map(|told| told.others);
+        let others = |cells: &Cells| cells.world_cell(&cell(1)).map(|told| told.others);
         assert!(cells.is_implausible(ME, &component(2, 1, 161)));
         assert!(!cells.is_implausible(ME, &component(2, 1, 160)));
         assert!(
             !cells.is_implausible(ME, &component(1, 1, 161)),
             "the region's own row is what it published"
         );
-        assert_eq!(cells.take(ME, &component(2, 1, 161), NOW), Taken::New);
+        assert_eq!(cells.take(ME, &component(2, 1, 161), NOW), ComponentChange::New);
         assert_eq!(others(&cells), Some(160));
         let larger = Component { limit: 100, ..component(3, 1, 1_600) };
-        assert_eq!(cells.take(ME, &larger, NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &larger, NOW), ComponentChange::Raised);
         assert_eq!(others(&cells), Some(1_761), "the cell has had a limit of 100");
-        assert_eq!(cells.take(ME, &component(1, 1, 5_000), NOW), Taken::Raised);
+        assert_eq!(cells.take(ME, &component(1, 1, 5_000), NOW), ComponentChange::Raised);
         assert_eq!((cells.own(&cell(1)), others(&cells)), (5_000, Some(1_761)));
     }
 
@@ -314,11 +323,11 @@ mod tests {
         assert!(cells.is_lost(&cell(1), 0, lag, later));
         assert_eq!((cells.stored(&cell(1)), cells.own(&cell(1))), (0, 5));
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1)]);
-        assert_eq!(cells.take(ME, &component(1, 1, 5), later), Taken::Known);
+        assert_eq!(cells.take(ME, &component(1, 1, 5), later), ComponentChange::Known);
         assert_eq!(cells.lost().count(), 0, "it was published again");
-        cells.forget_store();
+        cells.reset_stored();
         assert_eq!(cells.lost().collect::<Vec<_>>(), [cell(1), cell(2)]);
-        let told = cells.told(&cell(1)).unwrap();
+        let told = cells.world_cell(&cell(1)).unwrap();
         assert_eq!((told.own, told.others), (5, 0));
     }
 

@@ -4,10 +4,10 @@ use crate::stats::Counter;
 
 #[derive(Debug, Default)]
 pub struct WorldCounters {
-    /// Cells that this node named in the mailbox, and those that found it full.
-    pub letters: Counter,
-    pub letters_refused: Counter,
-    /// Keys that found no room in the book: the others don't hear of them from this node.
+    /// Publish requests that this node enqueued, and those that were rejected because the queue was full.
+    pub publish_requests: Counter,
+    pub publish_requests_refused: Counter,
+    /// Keys that found no room in the index: the others don't hear of them from this node.
     pub keys_refused: Counter,
     /// Requests of class `abuse` that were told to wait until the others have heard.
     pub credit_waits: Counter,
@@ -23,8 +23,8 @@ pub struct WorldCounters {
     pub implausible_rows: Counter,
     /// Cells that were forgotten to make room for others.
     pub cells_dropped: Counter,
-    /// Letters that the worker had no room for.
-    pub letters_dropped: Counter,
+    /// Publish requests that the worker dropped for lack of room.
+    pub publish_requests_dropped: Counter,
     /// Rows of the table of counts that were written from the log.
     pub rows_merged: Counter,
     pub rows_deleted: Counter,
@@ -33,10 +33,10 @@ pub struct WorldCounters {
 }
 
 impl WorldCounters {
-    pub fn named(&self) -> [(&'static str, u64); 16] {
+    pub fn counts_by_name(&self) -> [(&'static str, u64); 16] {
         [
-            ("world_letters", self.letters.get()),
-            ("world_letters_refused", self.letters_refused.get()),
+            ("world_letters", self.publish_requests.get()),
+            ("world_letters_refused", self.publish_requests_refused.get()),
             ("world_keys_refused", self.keys_refused.get()),
             ("world_credit_waits", self.credit_waits.get()),
             ("world_rows_published", self.rows_published.get()),
@@ -47,7 +47,7 @@ impl WorldCounters {
             ("world_cells_imported", self.cells_imported.get()),
             ("world_implausible_rows", self.implausible_rows.get()),
             ("world_cells_dropped", self.cells_dropped.get()),
-            ("world_letters_dropped", self.letters_dropped.get()),
+            ("world_letters_dropped", self.publish_requests_dropped.get()),
             ("world_rows_merged", self.rows_merged.get()),
             ("world_rows_deleted", self.rows_deleted.get()),
             ("world_rows_lost", self.rows_lost.get()),

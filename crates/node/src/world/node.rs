@@ -2,7 +2,7 @@
 //! others should hear of.
 
 use super::WorldCounters;
-use super::book::{Book, Judge, Told};
+use super::key_index::{CellUpdate, Judge, WorldKeyIndex};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use tidegate_core::exchange::{CountReply, CountSync, Fading, KeyReply, KeySync};
 use tidegate_core::world::CREDIT_WAIT;
 use tidegate_core::{CellId, Item, KeyId, Nanos, Sequence, Spec, WorldPolicy, WorldView};
-use tidegate_origin::Letter;
+use tidegate_origin::PublishRequest;
 
 /// Cells that wait to be named; the tick names again what found no room.
 const DUE_MAX: usize = 20_000;
@@ -23,8 +23,8 @@ pub struct WorldNode {
     /// By which `abuse` divides its credit: 1 while nothing is known, or under the floor policy.
     credit_regions: AtomicU32,
     version: AtomicU64,
-    book: Book,
-    due: Mutex<BTreeMap<CellId, Letter>>,
+    index: WorldKeyIndex,
+    due: Mutex<BTreeMap<CellId, PublishRequest>>,
     has_due: AtomicBool,
     counters: WorldCounters,
 }
@@ -48,7 +48,7 @@ impl WorldNode {
             view: Mutex::new(None),
             credit_regions: AtomicU32::new(1),
             version: AtomicU64::new(0),
-            book: Book::new(keys_max, NAMES_MAX),
+            index: WorldKeyIndex::new(keys_max, NAMES_MAX),
             due: Mutex::default(),
             has_due: AtomicBool::new(false),
             counters: WorldCounters::default(),
@@ -75,7 +75,7 @@ impl WorldNode {
     }
 
     /// The heartbeat's answer said how the world stands.
-    pub fn heard(&self, view: WorldView) {
+    pub fn receive_view(&self, view: WorldView) {
         let credit_regions = match view.policy {
             WorldPolicy::Headroom => view.regions.max(1),
             WorldPolicy::Floor { .. } => 1,
@@ -86,13 +86,13 @@ impl WorldNode {
         self.version.store(view.version, Ordering::Release);
     }
 
-    pub fn book_len(&self) -> usize {
-        self.book.len()
+    pub fn index_len(&self) -> usize {
+        self.index.len()
     }
 
     /// A key counts over the world; its limit is this by now.
-    pub(crate) fn note(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) {
-        if !self.book.note(item, now, name) {
+    pub(crate) fn record(&self, item: &Item, now: Nanos, name: impl FnOnce() -> Arc<str>) {
+        if !self.index.record(item, now, name) {
             self.counters.keys_refused.add(1);
         }
     }
@@ -105,7 +105,7 @@ impl WorldNode {
         if credit_regions <= 1 {
             return;
         }
-        let Some(spec) = self.book.abuse_limit(sync.key) else { return };
+        let Some(spec) = self.index.abuse_limit(sync.key) else { return };
         (window.limit, window.regions) = (spec.shown_limit(), credit_regions);
         if let Spec::Sliding { period, .. } = spec {
             window.fading = Some(Fading { end: period.cell(window.sequence).end, period: period.length() });
@@ -125,28 +125,28 @@ impl WorldNode {
         if window.regions > 1 && reply.retry_after == Some(CREDIT_WAIT) {
             self.counters.credit_waits.add(1);
         }
-        let told = Told {
+        let told = CellUpdate {
             epoch: reply.epoch,
             sequence: window.sequence,
             current: *current,
             previous: *previous,
             expires: window.current.expires,
         };
-        self.book.told(sync.key, &told, self.judge(now), |letter| self.push(letter));
+        self.index.receive(sync.key, &told, self.judge(now), |request| self.push(request));
     }
 
     /// Looks at all keys: those that should be synced, so that their replies say whether the others must hear.
     /// Names some idle cells too, which a new worker may not know of.
-    pub fn look(&self, now: Nanos) -> Vec<KeyId> {
-        self.book.idle(now).into_iter().for_each(|letter| self.push(letter));
-        self.book.look(self.judge(now))
+    pub fn scan(&self, now: Nanos) -> Vec<KeyId> {
+        self.index.idle_requests(now).into_iter().for_each(|request| self.push(request));
+        self.index.scan(self.judge(now))
     }
 
     /// A key of the world was started afresh here: the others hear of its new epoch before anything is counted in
     /// it, by a cell in which nothing ever is.
     pub fn reset(&self, key: KeyId, epoch: u16, expires: Nanos) {
         let cell = CellId { key, epoch, sequence: Sequence(0) };
-        self.push(Letter { cell, limit: 0, expires, name: Arc::from("") });
+        self.push(PublishRequest { cell, limit: 0, expires, name: Arc::from("") });
     }
 
     fn judge(&self, now: Nanos) -> Judge {
@@ -155,13 +155,13 @@ impl WorldNode {
         Judge { policy, regions, now }
     }
 
-    fn push(&self, letter: Letter) {
+    fn push(&self, request: PublishRequest) {
         let mut due = self.due.lock();
-        if due.len() < DUE_MAX || due.contains_key(&letter.cell) {
-            due.insert(letter.cell, letter);
+        if due.len() < DUE_MAX || due.contains_key(&request.cell) {
+            due.insert(request.cell, request);
             self.has_due.store(true, Ordering::Release);
         } else {
-            self.counters.letters_refused.add(1);
+            self.counters.publish_requests_refused.add(1);
         }
     }
 
@@ -171,21 +171,21 @@ impl WorldNode {
     }
 
     /// Cells to be named, `most` at most.
-    pub fn take_due(&self, most: usize) -> Vec<Letter> {
+    pub fn take_due(&self, most: usize) -> Vec<PublishRequest> {
         let mut due = self.due.lock();
-        let letters: Vec<Letter> =
-            std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, letter)| letter).collect();
+        let requests: Vec<PublishRequest> =
+            std::iter::from_fn(|| due.pop_first()).take(most).map(|(_, request)| request).collect();
         self.has_due.store(!due.is_empty(), Ordering::Release);
-        letters
+        requests
     }
 
     /// They couldn't be delivered: the next try has them first.
-    pub fn put_back(&self, letters: Vec<Letter>) {
-        letters.into_iter().for_each(|letter| self.push(letter));
+    pub fn put_back(&self, requests: Vec<PublishRequest>) {
+        requests.into_iter().for_each(|request| self.push(request));
     }
 
     /// Everything that the others haven't heard of, however little: for a node that stops.
-    pub fn rest(&self, now: Nanos) -> Vec<Letter> {
-        self.book.rest(now)
+    pub fn unpublished_requests(&self, now: Nanos) -> Vec<PublishRequest> {
+        self.index.unpublished_requests(now)
     }
 }

@@ -9,7 +9,7 @@ use crate::quota::Quotas;
 use std::time::Duration;
 use tidegate_control::LeaderCounters;
 use tidegate_core::Nanos;
-use tidegate_world::{Acknowledgement, Demand, OwnerId, Reply, SLICE_LEASE, WorldError};
+use tidegate_world::{Acknowledgement, Demand, OwnerId, SLICE_LEASE, WorldError, WorldFuture};
 use tokio::time::{Instant, timeout};
 
 const REPORT_EVERY: Duration = Duration::from_millis(250);
@@ -17,7 +17,7 @@ const SLICE_EVERY: Duration = Duration::from_millis(500);
 /// While nobody asks for anything and there is no slice, the world store is spoken to with every so many rounds.
 const IDLE_ROUNDS: u32 = 4;
 /// A call that takes longer has failed.
-const STORE_WITHIN: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl WorldDriver {
     /// What the reconciler does here: it works where it leads.
@@ -26,7 +26,7 @@ impl WorldDriver {
     }
 
     /// Every node says what is asked for, and hears which slices there are.
-    pub(super) async fn keep_reporting(&self) {
+    pub(super) async fn run_reports(&self) {
         let mut tick = calm_interval(REPORT_EVERY);
         loop {
             tick.tick().await;
@@ -41,7 +41,7 @@ impl WorldDriver {
         let sent = self.now();
         let report = quotas.report(sharing.table.live_nodes(), sent);
         match self.region.origin().report_quotas(&report).await {
-            Ok(heard) => quotas.heard(&heard, sent),
+            Ok(heard) => quotas.receive(&heard, sent),
             Err(error) => {
                 quotas.counters().failed_reports.add(1);
                 tracing::debug!(%error, "the origin doesn't take what was asked for of quotas");
@@ -50,7 +50,7 @@ impl WorldDriver {
     }
 
     /// The region's worker brings demands to the world store, and slices back.
-    pub(super) async fn keep_slicing(&self) {
+    pub(super) async fn run_slices(&self) {
         let mut tick = calm_interval(SLICE_EVERY);
         let mut idle = 0;
         loop {
@@ -79,7 +79,7 @@ impl WorldDriver {
             let news = self.quota_worker.lock().read(me, &membership, &slices, &in_force, before, took);
             let Some(news) = news else { continue };
             self.acknowledge(me, say.acknowledged).await;
-            if let Err(error) = self.region.origin().tell_quotas(&news).await {
+            if let Err(error) = self.region.origin().publish_quotas(&news).await {
                 tracing::debug!(%error, "the origin doesn't take slices");
             }
         }
@@ -101,7 +101,7 @@ impl WorldDriver {
     }
 
     /// Each region's worker would lead the reconciler.
-    pub(super) async fn keep_reconciling(&self) {
+    pub(super) async fn run_reconciler(&self) {
         let may_lead = || self.worker.lock().membership().is_some();
         self.reconciler.run(may_lead, |survey| self.quota_worker.lock().may_grant(survey)).await;
     }
@@ -112,11 +112,11 @@ impl WorldDriver {
             // Who can't be told finds out.
             let _ = self.region.origin().report_quotas(&quotas.farewell()).await;
         }
-        let _ = timeout(STORE_WITHIN, self.reconciler.resign()).await;
+        let _ = timeout(STORE_TIMEOUT, self.reconciler.resign()).await;
     }
 }
 
-async fn within<T>(reply: Reply<'_, T>) -> Result<T, WorldError> {
-    let waited_ms = u64::try_from(STORE_WITHIN.as_millis()).unwrap_or(u64::MAX);
-    timeout(STORE_WITHIN, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
+async fn within<T>(reply: WorldFuture<'_, T>) -> Result<T, WorldError> {
+    let waited_ms = u64::try_from(STORE_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+    timeout(STORE_TIMEOUT, reply).await.unwrap_or(Err(WorldError::Timeout { waited_ms }))
 }

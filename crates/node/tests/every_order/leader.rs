@@ -8,7 +8,7 @@ use crate::search::Protocol;
 use crate::{breaks, holds};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
-use tidegate_world::{Granted, RECONCILER, Store, Term};
+use tidegate_world::{RECONCILER, SliceGrants, Term, WorldStore};
 
 const START: Nanos = Nanos::from_secs(1000);
 const LEASE: Nanos = Nanos::from_secs(4);
@@ -46,7 +46,7 @@ struct Leader {
     grants: u8,
     repeats: u8,
     crashes: u8,
-    store: Store,
+    store: WorldStore,
     processes: [Process; 2],
     messages: Vec<Message>,
     /// Who has had which term.
@@ -78,7 +78,7 @@ impl Leader {
             grants: 1,
             repeats: 0,
             crashes: 1,
-            store: Store::default(),
+            store: WorldStore::default(),
             processes: [Process { leads: None, looked: None }; 2],
             messages: Vec::new(),
             terms: BTreeMap::new(),
@@ -110,7 +110,7 @@ impl Leader {
     fn grant(&mut self, process: usize, term: Term, revision: u64) {
         let newest = self.terms.last_key_value().map_or(0, |(term, _)| *term);
         let term = if self.flaw == Flaw::Unfenced { Term(newest) } else { term };
-        if self.store.grant(term, &Granted { revision, ..Granted::default() }).is_err() {
+        if self.store.grant(term, &SliceGrants { revision, ..SliceGrants::default() }).is_err() {
             return;
         }
         if self.terms.get(&newest) != Some(&process) {

@@ -13,13 +13,13 @@ mod step;
 use known_failures::Combination;
 use ledger::Ledger;
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, Wants};
+use tidegate_core::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::state::{PublishUrgency, State as _};
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
 };
-use tidegate_origin::{Exchange, Expiry, Grant, Store};
+use tidegate_origin::{Exchange, Expiry, Grant, OriginStore};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
 /// Within the first cell. No step leaves it.
@@ -104,7 +104,7 @@ struct Region {
     left_out: Vec<Combination>,
     now: Nanos,
     nodes: [Node; NODES],
-    store: Store,
+    store: OriginStore,
     messages: Vec<Message>,
     answers: Vec<Answer>,
     /// The epoch of the last reset, while heartbeats still announce it.
@@ -154,7 +154,7 @@ impl Region {
             left_out,
             now: START,
             nodes: [Node::started(1), Node::started(2), absent],
-            store: Store::default(),
+            store: OriginStore::default(),
             messages: Vec::new(),
             answers: Vec::new(),
             announced: None,
@@ -218,7 +218,7 @@ impl Region {
     fn request(&mut self, node: usize) {
         if self.decide(node, self.scope.accuracy) == Verdict::MustAsk {
             let counts = self.nodes[node].state.asking(&self.item().spec, 1, self.now);
-            self.send(node, counts, Wants { asks: smallvec![1], ..Wants::default() });
+            self.send(node, counts, GrantRequest { asks: smallvec![1], ..GrantRequest::default() });
         }
     }
 
@@ -230,12 +230,13 @@ impl Region {
         }
     }
 
-    fn send(&mut self, node: usize, counts: CountSync, wants: Wants) {
+    fn send(&mut self, node: usize, counts: CountSync, request: GrantRequest) {
         let sent_at = self.now;
-        let is_ask = !wants.asks.is_empty();
+        let is_ask = !request.asks.is_empty();
         let Node { id, state, call, calls } = &mut self.nodes[node];
         *calls += 1;
-        let sync = KeySync { key: key(), epoch: state.epoch(), counts, wants, settled: SmallVec::new() };
+        let sync =
+            KeySync { key: key(), epoch: state.epoch(), counts, request, ended_holds: SmallVec::new() };
         *call = Some(Call { number: *calls, sent: sync.clone(), sent_at, is_ask });
         self.messages.push(Message { node, id: *id, number: *calls, sync });
         // One order for all ways that lead to the same messages.
@@ -299,7 +300,7 @@ impl Region {
 
     fn publish(&mut self, node: usize) {
         if let Some(counts) = self.nodes[node].state.publishing() {
-            self.send(node, counts, Wants::default());
+            self.send(node, counts, GrantRequest::default());
         }
     }
 
@@ -324,8 +325,13 @@ impl Region {
             let Node { id, state, .. } = &self.nodes[node];
             let Some(counts) = state.publishing().filter(|_| *id > 0) else { continue };
             let (id, epoch) = (*id, state.epoch());
-            let sync =
-                KeySync { key: key(), epoch, counts, wants: Wants::default(), settled: SmallVec::new() };
+            let sync = KeySync {
+                key: key(),
+                epoch,
+                counts,
+                request: GrantRequest::default(),
+                ended_holds: SmallVec::new(),
+            };
             let reply = self.exchange(id, &sync);
             self.merge(node, &sync, &reply, self.now);
         }
@@ -338,7 +344,7 @@ impl Region {
     /// A node carries the reset out. Others learn of it from heartbeats, or from replies.
     fn reset(&mut self, node: usize) {
         let known = self.nodes[node].state.epoch();
-        let epoch = self.store.reset_by_order(key(), known, self.reset_expiry(), RESET_ORDER, self.now);
+        let epoch = self.store.reset_once(key(), known, self.reset_expiry(), RESET_ORDER, self.now);
         self.announced = Some(epoch);
         self.ledger.reset(epoch);
         self.apply_reset(node);
@@ -358,7 +364,7 @@ impl Region {
         self.last_id += 1;
         self.nodes[LAST] = Node::started(self.last_id);
         if self.ledger.generation > 0 {
-            let epoch = self.store.reset_by_order(key(), 0, self.reset_expiry(), RESET_ORDER, self.now);
+            let epoch = self.store.reset_once(key(), 0, self.reset_expiry(), RESET_ORDER, self.now);
             self.announced = self.announced.max(Some(epoch).filter(|epoch| *epoch > 0));
         }
     }
@@ -372,7 +378,7 @@ impl Region {
     /// Nothing is on its way, and nobody has anything left to publish.
     fn is_drained(&self) -> bool {
         let is_idle = |node: &Node| {
-            node.call.is_none() && node.state.publish() == Publish::Nothing && !self.is_behind(node)
+            node.call.is_none() && node.state.publish() == PublishUrgency::Nothing && !self.is_behind(node)
         };
         self.messages.is_empty() && self.answers.is_empty() && self.nodes.iter().all(is_idle)
     }

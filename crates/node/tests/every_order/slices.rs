@@ -11,10 +11,11 @@ use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Class, KeyId, Nanos, Rate, Spec};
-use tidegate_node::quota::{Quotas, Worker};
-use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use tidegate_node::quota::{QuotaWorker, Quotas};
+use tidegate_origin::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use tidegate_world::{
-    Acknowledgement, Demand, Granted, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Store, Term,
+    Acknowledgement, Demand, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, RECONCILER, SLICE_LEASE,
+    SliceGrants, Term, WorldStore,
 };
 
 const LIMIT: u64 = 100;
@@ -36,7 +37,7 @@ struct Scope {
 #[derive(Clone, Debug)]
 struct Region {
     me: OwnerId,
-    worker: Worker,
+    worker: QuotaWorker,
     /// What it read, on its way to its node.
     told: Option<(Arc<QuotaNews>, Nanos)>,
     /// What its node goes by, and when it heard of that.
@@ -47,7 +48,7 @@ struct Region {
 #[derive(Clone, Debug)]
 enum Message {
     Acknowledge { region: usize, said: Acknowledgement },
-    Grant(Granted),
+    Grant(SliceGrants),
 }
 
 #[derive(Clone)]
@@ -55,7 +56,7 @@ struct Slices {
     scope: Scope,
     reconciler: Reconciler,
     now: Nanos,
-    world: Store,
+    world: WorldStore,
     term: Term,
     regions: [Region; 2],
     messages: Vec<Message>,
@@ -102,14 +103,14 @@ impl Region {
     fn quotas(&self, now: Nanos) -> Quotas {
         let quotas = Quotas::new(NodeId(1));
         if let Some((news, at)) = &self.heard {
-            quotas.heard(&QuotaHeard { now: *at, news: Some(Arc::clone(news)), is_behind: false }, *at);
+            quotas.receive(&QuotaReply { now: *at, news: Some(Arc::clone(news)), is_behind: false }, *at);
         }
-        quotas.heard(&QuotaHeard { now, news: None, is_behind: false }, now);
+        quotas.receive(&QuotaReply { now, news: None, is_behind: false }, now);
         quotas
     }
 
     fn in_force(&self, now: Nanos) -> u64 {
-        match self.quotas(now).cut(key(), &whole(), Class::Paid, now) {
+        match self.quotas(now).apply_slice(key(), &whole(), Class::Paid, now) {
             Spec::Gcra { burst, .. } => burst.get(),
             _ => 0,
         }
@@ -119,9 +120,10 @@ impl Region {
 impl Slices {
     /// Both take part, and the first asks for nearly all.
     fn new(scope: Scope, flaw: Flaw) -> Self {
-        let mut world = Store::default();
+        let mut world = WorldStore::default();
         let term = world.lead(RECONCILER, 1, Nanos::from_secs(3600), START).unwrap();
-        let region = |me, demand| Region { me, worker: Worker::default(), told: None, heard: None, demand };
+        let region =
+            |me, demand| Region { me, worker: QuotaWorker::default(), told: None, heard: None, demand };
         // Who they are, they hear when they join: below.
         let regions = [region(OwnerId(0), LIMIT), region(OwnerId(0), 1)];
         let reconciler = Reconciler::with_flaw(flaw);
@@ -136,7 +138,8 @@ impl Slices {
             let next =
                 Reconciler::default().reconcile(&survey).granted.and_then(|granted| granted.membership);
             if next.is_some() {
-                let granted = Granted { revision: survey.revision, membership: next, ..Granted::default() };
+                let granted =
+                    SliceGrants { revision: survey.revision, membership: next, ..SliceGrants::default() };
                 slices.world.grant(term, &granted).unwrap();
             }
         }
@@ -166,14 +169,14 @@ impl Slices {
         let region = &mut self.regions[index];
         let report = region.quotas(before).report(1, before);
         let report = QuotaReport { offered: Vec::new(), ..report };
-        let gathered = QuotaGathered { now: before, forgot_at: Nanos::ZERO, reports: vec![report] };
+        let gathered = QuotaReports { now: before, lost_data_at: Nanos::ZERO, reports: vec![report] };
         let say = region.worker.gathered(&gathered);
         self.now = before.plus(READ_TAKES);
-        let joining = Joining {
+        let joining = JoinRequest {
             region: format!("region-{index}"),
             origin: [1, 2][index],
             fingerprint: 1,
-            policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+            policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
             applied: say.applied,
             known: 0,
             leaves: false,

@@ -10,13 +10,13 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use tidegate_core::counts::{CellReply, Counts};
-use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync, LeaseWish, Wants};
+use tidegate_core::exchange::{CountReply, CountSync, GrantRequest, KeyReply, KeySync, LeaseRequest};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::state::State as _;
 use tidegate_core::{
     Accuracy, Class, Cost, Item, KeyId, Limit, Nanos, Period, Sequence, SharedState, Spec, StepId,
 };
-use tidegate_origin::{Exchange, Grant, Store};
+use tidegate_origin::{Exchange, Grant, OriginStore};
 
 const PERIOD: Nanos = Nanos::from_secs(60);
 /// Within the first cell; so is everything until it ends.
@@ -93,7 +93,7 @@ struct Sync {
     flaw: Flaw,
     now: Nanos,
     nodes: [Node; 2],
-    origin: Store,
+    origin: OriginStore,
     messages: Vec<Message>,
     answers: Vec<Answer>,
     truth: Truth,
@@ -149,7 +149,7 @@ impl Sync {
             flaw,
             now: START,
             nodes: [node(1), node(2)],
-            origin: Store::default(),
+            origin: OriginStore::default(),
             messages: Vec::new(),
             answers: Vec::new(),
             truth: Truth::default(),
@@ -185,10 +185,10 @@ impl Sync {
         Decided::Admitted
     }
 
-    fn send(&mut self, node: usize, counts: CountSync, wants: Wants, is_waited_for: bool) {
+    fn send(&mut self, node: usize, counts: CountSync, request: GrantRequest, is_waited_for: bool) {
         self.last_call += 1;
         let (number, sent_at) = (self.last_call, self.now);
-        let sync = KeySync { key: key(), epoch: 0, counts, wants, settled: SmallVec::new() };
+        let sync = KeySync { key: key(), epoch: 0, counts, request, ended_holds: SmallVec::new() };
         let Node { id, call, .. } = &mut self.nodes[node];
         *call = Some(Call { number, sent: sync.clone(), sent_at, is_waited_for });
         self.messages.push(Message { node, id: *id, number, sync, sent_at });
@@ -207,7 +207,7 @@ impl Sync {
         };
         let reply = self.origin.exchange(&exchange, self.now).replies.remove(0).expect("it is executed");
         let CountReply::Window { current, previous, .. } = reply.counts else { unreachable!() };
-        let granted = sync.wants.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+        let granted = sync.request.asks.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
         let granted = granted.map(|(cost, _)| cost).sum::<u64>() + reply.drawn;
         *self.truth.granted.entry(cell).or_default() += granted;
         self.stored(cell, current);
@@ -335,14 +335,19 @@ impl Protocol for Sync {
                 self.scope.requests -= 1;
                 if self.request(node, self.scope.accuracy) == Decided::MustAsk {
                     let counts = self.nodes[node].state.asking(&self.item().spec, 1, self.now);
-                    self.send(node, counts, Wants { asks: smallvec![1], ..Wants::default() }, true);
+                    self.send(
+                        node,
+                        counts,
+                        GrantRequest { asks: smallvec![1], ..GrantRequest::default() },
+                        true,
+                    );
                 }
             }
             Step::Draw { node } => {
                 self.scope.draws -= 1;
                 let counts = self.nodes[node].state.asking(&self.item().spec, 1, self.now);
-                let lease = Some(LeaseWish { most: 2, parts: NonZeroU32::MIN });
-                self.send(node, counts, Wants { lease, ..Wants::default() }, false);
+                let lease = Some(LeaseRequest { most: 2, parts: NonZeroU32::MIN });
+                self.send(node, counts, GrantRequest { lease, ..GrantRequest::default() }, false);
             }
             Step::Execute { message } => {
                 let message = self.messages.remove(message);

@@ -18,7 +18,7 @@ impl Model {
             nodes.filter(|node| node.quotas.version() > 0 && counts(node.reported_at) && !node.was_given_up);
         let sizes = nodes.map(|node| {
             let whole = self.specs[index];
-            match node.quotas.cut(key(index), &whole, Class::Paid, node.clock.at(now)) {
+            match node.quotas.apply_slice(key(index), &whole, Class::Paid, node.clock.at(now)) {
                 // Nothing passes, at any rate.
                 Spec::Gcra { burst, .. } if burst.get() == 0 => SliceSize::NOTHING,
                 Spec::Gcra { burst, rate } => {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{Burst, Decision, KeyId, Nanos, Rate, Spec, Verdict};
-use tidegate_node::quota::{Asked, Quotas, Worker};
-use tidegate_origin::Store as Origin;
+use tidegate_node::quota::{DemandSample, QuotaWorker, Quotas};
+use tidegate_origin::OriginStore as Origin;
 use tidegate_world::{
-    Acknowledgement, Demand, Joined, Joining, OwnerId, Policy, Publish, RECONCILER, SLICE_LEASE, Slices,
-    Store as World, Term,
+    Acknowledgement, Demand, JoinReply, JoinRequest, OwnerId, PublishPolicy, PublishThreshold, RECONCILER,
+    SLICE_LEASE, Slices, Term, WorldStore as World,
 };
 
 pub(crate) const KEY_COUNT: usize = 2;
@@ -55,7 +55,7 @@ pub(crate) struct Region {
     origin: Origin,
     origin_clock: Clock,
     /// The second one is what a paused process goes on with.
-    workers: [Worker; 2],
+    workers: [QuotaWorker; 2],
     me: Option<OwnerId>,
     pub(crate) joins_at: Instant,
     pub(crate) leaves_at: Option<Instant>,
@@ -223,7 +223,7 @@ impl Model {
                 remaining: 0,
                 reset: Nanos::ZERO,
             };
-            let asked = Asked { key, whole: &specs[index], cost: demand[index] / 5, is_abuse: false };
+            let asked = DemandSample { key, whole: &specs[index], cost: demand[index] / 5, is_abuse: false };
             node.quotas.decided(&asked, &mut decision, node.clock.at(now));
         }
         self.agenda.at(now + 200 * MILLI, move |model| model.demand_turn(region));
@@ -248,7 +248,7 @@ impl Model {
         };
         self.call(Link::Origin { region, node }, act, move |model, heard| {
             if let Some(heard) = heard {
-                model.regions[region].nodes[node].quotas.heard(&heard, sent);
+                model.regions[region].nodes[node].quotas.receive(&heard, sent);
                 model.regions[region].nodes[node].was_given_up = false;
                 model.is_told |= heard.news.is_some();
             }
@@ -288,15 +288,16 @@ impl Model {
         region: usize,
         applied: u64,
         leaves: bool,
-        done: impl FnOnce(&mut Model, Option<Joined>) + 'static,
+        done: impl FnOnce(&mut Model, Option<JoinReply>) + 'static,
     ) {
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let name = format!("region-{region}");
         let origin = u64::try_from(region).expect("some regions");
-        let joining = Joining { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };
+        let joining = JoinRequest { region: name, origin, fingerprint: 1, policy, applied, known: 0, leaves };
         let act = move |model: &mut Model| {
             // Who has left comes no more, not even late.
-            let joining = Joining { leaves: joining.leaves || !model.is_there(region), ..joining.clone() };
+            let joining =
+                JoinRequest { leaves: joining.leaves || !model.is_there(region), ..joining.clone() };
             let now = model.world_now();
             model.world.join(&joining, now).expect("a good name and one secret")
         };
@@ -335,7 +336,7 @@ impl Model {
         &mut self,
         region: usize,
         worker: usize,
-        joined: Joined,
+        joined: JoinReply,
         (before, began): (Nanos, u64),
         said: Option<Acknowledgement>,
     ) {
@@ -351,7 +352,7 @@ impl Model {
             if let Some(said) = said.and_then(|said| workers[worker].acknowledgement(said)) {
                 model.acknowledge(region, worker, me, said);
             }
-            let tell = move |model: &mut Model| model.regions[region].origin.tell_quotas(&news);
+            let tell = move |model: &mut Model| model.regions[region].origin.publish_quotas(&news);
             model.call(Link::Origin { region, node: 0 }, tell, |_, _| {});
         });
     }

@@ -2,13 +2,13 @@
 
 use crate::regions::{Ask, PERIOD, Regions};
 use tidegate_core::{Accuracy, Class, Nanos};
-use tidegate_world::Publish;
+use tidegate_world::PublishThreshold;
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
 #[test]
 fn half_of_a_limit_spent_in_one_region_is_seen_in_the_others_within_a_second() {
-    let mut regions = Regions::new(3, Publish::Headroom);
+    let mut regions = Regions::new(3, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     assert_eq!(regions.admitted(0, &ask, 500), 500);
     regions.pass(SECOND);
@@ -19,13 +19,13 @@ fn half_of_a_limit_spent_in_one_region_is_seen_in_the_others_within_a_second() {
         let world = regions.regions[region].world(&ask, now);
         assert_eq!(world, 500, "in region {region}");
     }
-    assert_eq!(regions.regions[1].counters().named()[9], ("world_cells_imported", 1));
+    assert_eq!(regions.regions[1].counters().counts_by_name()[9], ("world_cells_imported", 1));
 }
 
 #[test]
 fn one_region_alone_gets_its_whole_limit_whatever_its_class() {
     for class in [Class::Paid, Class::Free, Class::Abuse] {
-        let mut regions = Regions::new(3, Publish::Headroom);
+        let mut regions = Regions::new(3, PublishThreshold::Headroom);
         let ask = Ask::new("caller", 1_000).class(class);
         let mut admitted = 0;
         for _ in 0..600 {
@@ -38,7 +38,7 @@ fn one_region_alone_gets_its_whole_limit_whatever_its_class() {
 
 #[test]
 fn even_load_overshoots_little() {
-    let mut regions = Regions::new(3, Publish::Headroom);
+    let mut regions = Regions::new(3, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     let mut admitted = 0;
     // 10 a second in each.
@@ -51,7 +51,7 @@ fn even_load_overshoots_little() {
 
 #[test]
 fn regions_that_rest_at_half_a_limit_are_known_of() {
-    let mut regions = Regions::new(3, Publish::Headroom);
+    let mut regions = Regions::new(3, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     assert_eq!(regions.admitted(0, &ask, 490) + regions.admitted(1, &ask, 490), 980);
     regions.pass(SECOND);
@@ -61,7 +61,7 @@ fn regions_that_rest_at_half_a_limit_are_known_of() {
 
 #[test]
 fn a_flash_in_all_regions_is_bounded_for_abuse_and_over_within_seconds() {
-    let mut regions = Regions::new(3, Publish::Headroom);
+    let mut regions = Regions::new(3, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000).class(Class::Abuse);
     let mut admitted = 0;
     for _ in 0..100 {
@@ -81,7 +81,7 @@ fn a_flash_in_all_regions_is_bounded_for_abuse_and_over_within_seconds() {
 
 #[test]
 fn under_the_floor_policy_nothing_is_heard_of_below_it() {
-    let mut regions = Regions::new(2, Publish::Floor(0.5));
+    let mut regions = Regions::new(2, PublishThreshold::Floor(0.5));
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 499);
     regions.pass(Nanos::from_secs(20));
@@ -96,7 +96,7 @@ fn under_the_floor_policy_nothing_is_heard_of_below_it() {
 
 #[test]
 fn what_comes_to_rest_is_published_to_the_last_unit() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 300);
     regions.pass(SECOND);
@@ -108,7 +108,7 @@ fn what_comes_to_rest_is_published_to_the_last_unit() {
 
 #[test]
 fn a_cell_that_ended_is_published_to_the_last_unit() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     let cell = ask.cell(regions.now);
     // Half of the credit is 125.
@@ -122,7 +122,7 @@ fn a_cell_that_ended_is_published_to_the_last_unit() {
 
 #[test]
 fn what_never_asks_is_heard_of_too() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask { accuracy: Accuracy::Async, ..Ask::new("billed", 1_000) };
     assert_eq!(regions.admitted(0, &ask, 400), 400);
     regions.pass(SECOND);
@@ -134,7 +134,7 @@ fn what_never_asks_is_heard_of_too() {
 /// A request larger than its limit, and one that the previous cell denies, are counted nowhere.
 #[test]
 fn a_denial_changes_no_other_regions_allowance() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let oversized = Ask::new("cold", 100).cost(101);
     assert!(!regions.ask(0, &oversized), "more than the limit, of a caller who used nothing");
     let ask = Ask::new("previous", 100);
@@ -154,7 +154,7 @@ fn a_denial_changes_no_other_regions_allowance() {
 
 #[test]
 fn a_reset_in_one_region_starts_the_key_afresh_in_all_and_they_count_together_again() {
-    let mut regions = Regions::new(3, Publish::Headroom);
+    let mut regions = Regions::new(3, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 500);
     regions.pass(SECOND);

@@ -2,14 +2,14 @@
 
 use crate::regions::{Ask, Regions};
 use tidegate_core::{CellId, Nanos, Sequence};
-use tidegate_origin::{Letter, WorldCell};
-use tidegate_world::{OwnerId, Publish, Row};
+use tidegate_origin::{PublishRequest, WorldCell};
+use tidegate_world::{OwnerId, PublishThreshold, Row};
 
 const SECOND: Nanos = Nanos::from_secs(1);
 
 #[test]
 fn a_region_whose_store_forgot_everything_is_healed_and_counts_nothing_twice() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 300);
     regions.admitted(1, &ask, 400);
@@ -28,7 +28,7 @@ fn a_region_whose_store_forgot_everything_is_healed_and_counts_nothing_twice() {
 /// Its worker of before stood still meanwhile, and told the store what it knew: the row of another owner by then.
 #[test]
 fn a_region_that_is_another_owner_since_its_store_forgot_publishes_what_a_late_word_says_it_had() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 300);
     regions.pass(Nanos::from_secs(3));
@@ -53,7 +53,7 @@ fn a_region_that_is_another_owner_since_its_store_forgot_publishes_what_a_late_w
 /// Nothing tells that it did: the replica has the store's id and its life.
 #[test]
 fn a_region_whose_store_failed_over_to_an_old_replica_is_healed_by_its_next_look_at_all_cells() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let asks = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|caller| Ask::new(caller, 1_000));
     asks.iter().for_each(|ask| assert_eq!(regions.admitted(0, ask, 300), 300));
     regions.pass(SECOND);
@@ -69,7 +69,7 @@ fn a_region_whose_store_failed_over_to_an_old_replica_is_healed_by_its_next_look
 
 #[test]
 fn a_store_that_is_gone_delays_nothing_and_is_caught_up_with() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.is_up = false;
     regions.admitted(0, &ask, 400);
@@ -88,7 +88,7 @@ fn a_store_that_is_gone_delays_nothing_and_is_caught_up_with() {
 
 #[test]
 fn a_new_worker_reads_everything_and_goes_on() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     regions.admitted(0, &ask, 300);
     regions.pass(SECOND);
@@ -107,14 +107,16 @@ fn a_new_worker_reads_everything_and_goes_on() {
 
 #[test]
 fn a_row_that_the_store_refuses_blocks_no_other() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 1_000);
     let now = regions.now;
     let bad = CellId { sequence: Sequence(u64::MAX), ..ask.cell(now) };
     let expires = now.plus(Nanos::from_secs(600));
     let region = &mut regions.regions[0];
     region.count(bad, 9, now);
-    region.origin.put_mail(&[Letter { cell: bad, limit: 10, expires, name: "".into() }], now);
+    region
+        .origin
+        .enqueue_publish_requests(&[PublishRequest { cell: bad, limit: 10, expires, name: "".into() }], now);
     regions.admitted(0, &ask, 400);
     regions.pass(SECOND);
     let now = regions.now;
@@ -128,7 +130,7 @@ fn a_row_that_the_store_refuses_blocks_no_other() {
 
 #[test]
 fn a_count_of_more_than_16_limits_counts_as_16() {
-    let mut regions = Regions::new(2, Publish::Headroom);
+    let mut regions = Regions::new(2, PublishThreshold::Headroom);
     let ask = Ask::new("caller", 100);
     let now = regions.now;
     let expires = now.plus(Nanos::from_secs(600));
@@ -144,7 +146,7 @@ fn a_count_of_more_than_16_limits_counts_as_16() {
 #[test]
 fn regions_that_join_at_the_same_moment_all_hear_of_each_other() {
     for count in [2, 5, 10] {
-        let regions = Regions::new(count, Publish::Headroom);
+        let regions = Regions::new(count, PublishThreshold::Headroom);
         for region in &regions.regions {
             let view = region.engine.world().unwrap().view().expect("a view");
             assert_eq!(u64::from(view.regions), count);

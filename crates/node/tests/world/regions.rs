@@ -1,19 +1,24 @@
 //! Some regions of one node each, one world store, and the time between them.
 
 use std::sync::mpsc;
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
-use tidegate_core::state::Publish;
+use tidegate_core::state::PublishUrgency;
 use tidegate_core::{
     Accuracy, CellId, Class, Cost, FleetSecret, KeyId, KeyPrefix, Limit, Moment, Nanos, Period,
 };
-use tidegate_node::region::{Effects, Outgoing, RegionOptions};
-use tidegate_node::world::{Done, Step, Worker, WorkerOptions, WorldCounters};
-use tidegate_node::{Decided, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject};
+use tidegate_node::region::{Effects, OutgoingExchange, RegionOptions};
+use tidegate_node::world::{Step, StepResult, WorkerOptions, WorldCounters, WorldWorker};
+use tidegate_node::{
+    DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
+};
 use tidegate_origin::{Acceptance, Expiry, ResetNews};
-use tidegate_origin::{Exchange, Grant, Heartbeat, Lead, LeadWish, Letter, OriginId, Reset, ShardId, Store};
+use tidegate_origin::{
+    Exchange, Grant, Heartbeat, LeaderCandidate, LeaderRequest, OriginId, OriginStore, PublishRequest, Reset,
+    ShardId,
+};
 use tidegate_rules::RuleSet;
-use tidegate_world::{Merged, Policy, WorldError};
+use tidegate_world::{MergeReport, PublishPolicy, WorldError};
 
 /// In the middle of a cell of five minutes.
 pub(crate) const START: Nanos = Nanos::from_secs(1_800_000_060);
@@ -26,7 +31,7 @@ const SHARD: ShardId = ShardId(1);
 
 pub(crate) struct Regions {
     pub(crate) regions: Vec<Region>,
-    pub(crate) store: tidegate_world::Store,
+    pub(crate) store: tidegate_world::WorldStore,
     /// Whether the world store answers.
     pub(crate) is_up: bool,
     pub(crate) now: Nanos,
@@ -34,8 +39,8 @@ pub(crate) struct Regions {
 
 pub(crate) struct Region {
     pub(crate) engine: Engine,
-    pub(crate) origin: Store,
-    pub(crate) worker: Worker,
+    pub(crate) origin: OriginStore,
+    pub(crate) worker: WorldWorker,
     node: NodeId,
     origin_id: OriginId,
     /// Steps on their way to the world store and back, by when they are.
@@ -76,7 +81,7 @@ impl Ask {
 }
 
 impl Region {
-    fn new(number: u64, name: &str, policy: Policy) -> Self {
+    fn new(number: u64, name: &str, policy: PublishPolicy) -> Self {
         let secret = FleetSecret::BUILT_IN;
         let rules = RuleSet::parse(&[], &secret).unwrap_or_else(|errors| panic!("{errors}"));
         let region = RegionOptions { node: NodeId(number), fresh_for: Nanos::from_secs(5), seed: number };
@@ -89,10 +94,10 @@ impl Region {
         };
         Region {
             engine: Engine::sharing_with_world(EngineOptions { secret, keys_max: 1_000 }, region, rules),
-            origin: Store::default(),
-            worker: Worker::new(options, START),
+            origin: OriginStore::default(),
+            worker: WorldWorker::new(options, START),
             node: NodeId(number),
-            origin_id: OriginId { id: number * 100, life: 1 },
+            origin_id: OriginId { id: number * 100, incarnation: 1 },
             under_way: Vec::new(),
         }
     }
@@ -121,18 +126,18 @@ impl Region {
             Request { tenant: "default", purpose: Purpose::Check, subject: Subject::Limits(&limits) };
         let moment = Moment::at(now);
         let asking = match self.engine.decide(&rules, &request, moment).unwrap() {
-            Decided::Answer(answer) => return answer.allowed,
-            Decided::Ask(asking) => asking,
+            DecideOutcome::Answer(answer) => return answer.allowed,
+            DecideOutcome::Ask(asking) => asking,
         };
-        let (heard, hear) = mpsc::channel();
-        let wake = Box::new(move |standings| drop(heard.send(standings)));
+        let (applied, hear) = mpsc::channel();
+        let wake = Box::new(move |outcomes| drop(applied.send(outcomes)));
         let sharing = self.engine.shared().unwrap();
         let (id, effects) = sharing.region.ask(&sharing.table, asking.asks(), moment, &|_| SHARD, wake);
-        let effects = sharing.region.send_asked(&sharing.table, &effects.asked, moment, &|_| SHARD);
+        let effects = sharing.region.send_asks(&sharing.table, &effects.asked_keys, moment, &|_| SHARD);
         carry(&self.engine, &mut self.origin, effects, moment);
-        let standings = hear.try_recv().expect("an answer");
-        let answer = self.engine.resume(*asking, &standings, moment);
-        self.engine.shared().unwrap().region.settle(id);
+        let outcomes = hear.try_recv().expect("an answer");
+        let answer = self.engine.resume(*asking, &outcomes, moment);
+        self.engine.shared().unwrap().region.complete(id);
         answer.allowed
     }
 
@@ -148,9 +153,9 @@ impl Region {
             previous: None,
             fading: None,
         };
-        let (wants, settled) = (Wants::default(), Default::default());
+        let (request, ended_holds) = (GrantRequest::default(), Default::default());
         let counts = CountSync::Window(window);
-        let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, wants, settled }];
+        let syncs = vec![KeySync { key: cell.key, epoch: cell.epoch, counts, request, ended_holds }];
         self.origin.exchange(
             &Exchange { node: NodeId(77), now, syncs, grant: Grant::Each, reads_record: false },
             now,
@@ -160,7 +165,7 @@ impl Region {
     /// The region's origin has forgotten everything.
     pub(crate) fn forget(&mut self) {
         self.origin.clear();
-        self.origin_id.life += 1;
+        self.origin_id.incarnation += 1;
     }
 
     /// Starts a key afresh, as an operator's request to one node of this region does.
@@ -181,7 +186,7 @@ impl Region {
     pub(crate) fn world(&mut self, ask: &Ask, now: Nanos) -> u64 {
         let moment = Moment::at(now);
         let sharing = self.engine.shared().unwrap();
-        sharing.table.requeue(ask.key(), Publish::Soon);
+        sharing.table.requeue(ask.key(), PublishUrgency::Soon);
         carry(
             &self.engine,
             &mut self.origin,
@@ -206,53 +211,53 @@ impl Region {
         carry(&self.engine, &mut self.origin, effects, moment);
         if elapsed_ms.is_multiple_of(400) {
             let fingerprint = self.engine.secret().fingerprint();
-            let (alive_for, heard) = (Nanos::from_millis(1_500), world.version());
+            let (alive_for, applied) = (Nanos::from_millis(1_500), world.version());
             let (leaves, acceptance) = (false, Acceptance::Taken(2));
-            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, heard, acceptance };
+            let beat = Heartbeat { node: self.node, fingerprint, alive_for, leaves, applied, acceptance };
             let alive = self.origin.beat(&beat, now).unwrap();
             sharing.table.set_live_nodes(alive.nodes);
-            alive.world.into_iter().for_each(|view| world.heard(view));
+            alive.world.into_iter().for_each(|view| world.receive_view(view));
             let log = self.origin.share_resets(&sharing.region.reset_news(Vec::new()));
             sharing.region.take_resets(&sharing.table, &log, now);
         }
         if elapsed_ms.is_multiple_of(500) {
-            let lead = Lead {
+            let lead = LeaderCandidate {
                 node: self.node,
-                wish: LeadWish::Lead { lease: LEASE },
+                request: LeaderRequest::Lead { lease: LEASE },
                 proposed: Some(self.origin_id),
             };
             self.worker.led(Some(self.origin.lead(&lead, now)), now);
         }
         if elapsed_ms.is_multiple_of(5_000) {
-            world.look(now).into_iter().for_each(|key| sharing.table.requeue(key, Publish::Soon));
+            world.scan(now).into_iter().for_each(|key| sharing.table.requeue(key, PublishUrgency::Soon));
         }
-        let letters: Vec<Letter> = world.take_due(1_000);
-        self.origin.put_mail(&letters, now);
+        let requests: Vec<PublishRequest> = world.take_due(1_000);
+        self.origin.enqueue_publish_requests(&requests, now);
     }
 }
 
 /// Brings calls to the origin and their answers back; what they cause too.
-fn carry(engine: &Engine, origin: &mut Store, effects: Effects, moment: Moment) {
+fn carry(engine: &Engine, origin: &mut OriginStore, effects: Effects, moment: Moment) {
     let sharing = engine.shared().unwrap();
-    let mut calls: Vec<Outgoing> = wake(effects);
+    let mut calls: Vec<OutgoingExchange> = wake(effects);
     while let Some(call) = calls.pop() {
         let answer = origin.exchange(&call.exchange, moment.now);
         calls.extend(wake(sharing.region.replied(&sharing.table, call, Ok(answer), moment, &|_| SHARD)));
     }
 }
 
-fn wake(effects: Effects) -> Vec<Outgoing> {
-    effects.finished.into_iter().for_each(|(wake, standings)| wake(standings));
+fn wake(effects: Effects) -> Vec<OutgoingExchange> {
+    effects.finished.into_iter().for_each(|(wake, outcomes)| wake(outcomes));
     effects.send
 }
 
 impl Regions {
-    pub(crate) fn new(count: u64, publish: tidegate_world::Publish) -> Self {
-        let policy = Policy { publish, interval: Nanos::from_secs(5) };
+    pub(crate) fn new(count: u64, publish: tidegate_world::PublishThreshold) -> Self {
+        let policy = PublishPolicy { publish, interval: Nanos::from_secs(5) };
         let regions = (1..=count).map(|number| Region::new(number, &format!("region-{number}"), policy));
         let mut regions = Regions {
             regions: regions.collect(),
-            store: tidegate_world::Store::default(),
+            store: tidegate_world::WorldStore::default(),
             is_up: true,
             now: START,
         };
@@ -280,7 +285,10 @@ impl Regions {
 
     /// Another node of the region takes over, which knows nothing.
     pub(crate) fn new_worker(&mut self, region: usize) {
-        let policy = Policy { publish: tidegate_world::Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy {
+            publish: tidegate_world::PublishThreshold::Headroom,
+            interval: Nanos::from_secs(5),
+        };
         let number = u64::try_from(region).unwrap() + 1;
         self.regions[region].worker = Region::new(number, &format!("region-{number}"), policy).worker;
         self.regions[region].under_way.clear();
@@ -324,46 +332,52 @@ fn takes(step: &Step) -> Nanos {
         | Step::Merge
         | Step::Delete => STORE_TAKES,
         // An origin that is slow now and then: what changes meanwhile must not be lost.
-        Step::Tell(_) => STORE_TAKES.plus(STORE_TAKES),
-        Step::TakeMail { .. } | Step::Totals(_) | Step::Write(_) | Step::TellResets(_) => Nanos::ZERO,
+        Step::PublishView(_) => STORE_TAKES.plus(STORE_TAKES),
+        Step::DequeuePublishRequests { .. } | Step::Totals(_) | Step::Write(_) | Step::PublishResets(_) => {
+            Nanos::ZERO
+        }
     }
 }
 
 fn perform(
     step: Step,
-    origin: &mut Store,
-    store: &mut tidegate_world::Store,
+    origin: &mut OriginStore,
+    store: &mut tidegate_world::WorldStore,
     is_up: bool,
     now: Nanos,
-) -> Done {
+) -> StepResult {
     let gone = || WorldError::Timeout { waited_ms: 100 };
     match step {
-        Step::Join(joining) => Done::Joined(if is_up { store.join(&joining, now) } else { Err(gone()) }),
+        Step::Join(joining) => {
+            StepResult::Joined(if is_up { store.join(&joining, now) } else { Err(gone()) })
+        }
         Step::Publish(owner, rows) => {
-            Done::Published(if is_up { Ok(store.publish(owner, &rows, now)) } else { Err(gone()) })
+            StepResult::Published(if is_up { Ok(store.publish(owner, &rows, now)) } else { Err(gone()) })
         }
         Step::Import(since) => {
-            Done::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
+            StepResult::Imported(if is_up { Ok(store.import(since, 3, now)) } else { Err(gone()) })
         }
         Step::Check(owner, cells) => {
-            Done::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
+            StepResult::Checked(if is_up { Ok(store.stored_counts(owner, &cells)) } else { Err(gone()) })
         }
-        Step::Merge => Done::Merged(if is_up { Ok(Merged::default()) } else { Err(gone()) }),
-        Step::Delete => Done::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
-        Step::TakeMail { most } => Done::Mail(Ok(origin.take_mail(most))),
+        Step::Merge => StepResult::Merged(if is_up { Ok(MergeReport::default()) } else { Err(gone()) }),
+        Step::Delete => StepResult::Deleted(if is_up { Ok(store.delete_expired(now)) } else { Err(gone()) }),
+        Step::DequeuePublishRequests { most } => {
+            StepResult::PublishRequests(Ok(origin.dequeue_publish_requests(most)))
+        }
         Step::Totals(cells) => {
-            Done::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
+            StepResult::Totals(Ok(cells.iter().map(|cell| Ok(origin.cell_total(cell, now))).collect()))
         }
         Step::Write(cells) => {
-            Done::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
+            StepResult::Written(Ok(cells.iter().map(|cell| Ok(origin.import(cell, now, now))).collect()))
         }
-        Step::TellResets(resets) => {
+        Step::PublishResets(resets) => {
             origin.share_resets(&ResetNews { resets, ..ResetNews::default() });
-            Done::ToldResets(Ok(()))
+            StepResult::PublishedResets(Ok(()))
         }
-        Step::Tell(view) => {
-            origin.tell_world(view, now);
-            Done::Told(Ok(()))
+        Step::PublishView(view) => {
+            origin.publish_world_view(view, now);
+            StepResult::PublishedView(Ok(()))
         }
     }
 }

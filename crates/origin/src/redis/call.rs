@@ -8,10 +8,10 @@
 use super::address::Address;
 use super::deadline::Deadline;
 use super::join::join_all;
-use super::lanes::link_here;
 use super::script::ScriptCall;
 use super::servers::Servers;
 use super::shard::Shard;
+use super::thread_connections::link_here;
 use super::wire::{Commands, ServerError, Value};
 use crate::OriginError;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// A slot of some hundred keys moves within milliseconds.
-const MOVES_FOR: Duration = Duration::from_millis(5);
+const SLOT_MOVE_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// A script, and the hash that servers know it by.
 #[derive(Debug)]
@@ -139,9 +139,9 @@ pub(super) async fn run(
             }
         }
         if !later.is_empty() {
-            let has_time = Instant::now() + MOVES_FOR < deadline.at();
+            let has_time = Instant::now() + SLOT_MOVE_RETRY_DELAY < deadline.at();
             if has_time {
-                sleep(MOVES_FOR).await;
+                sleep(SLOT_MOVE_RETRY_DELAY).await;
             }
             for index in later {
                 match servers.map().owner(calls[index].slot) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// How long a connected member may take to answer before the next is asked.
-const ANSWER_WITHIN: Duration = Duration::from_millis(250);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(250);
 /// Connected members to ask before others are connected to.
 const CONNECTED_MAX: usize = 3;
 /// Members to connect to at the same time.
@@ -35,7 +35,7 @@ pub(super) struct Members {
     /// From the url: always worth a try.
     seeds: Vec<Address>,
     /// Heard of in the last answer, replicas included.
-    heard_of: Vec<Address>,
+    known_members: Vec<Address>,
     /// The newest epoch that a believed answer had.
     epoch: u64,
     /// Whose turn it is, so that not always the same one is asked.
@@ -44,43 +44,43 @@ pub(super) struct Members {
 
 impl Members {
     pub(super) fn new(seeds: Vec<Address>) -> Self {
-        Members { seeds, heard_of: Vec::new(), epoch: 0, turn: 0 }
+        Members { seeds, known_members: Vec::new(), epoch: 0, turn: 0 }
     }
 
     /// Takes over the best answer that there is.
-    pub(super) async fn look(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
+    pub(super) async fn poll(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
         self.turn = self.turn.wrapping_add(1);
-        let mut heard = Heard::default();
+        let mut heard = PollResult::default();
         self.ask_connected(servers, &mut heard).await;
-        if !self.is_settled(&heard) {
+        if !self.is_stable(&heard) {
             self.ask_others(servers, &mut heard).await;
         }
         let Some(answer) = heard.best else { return Err(heard.problems.join("; ")) };
         self.epoch = answer.epoch;
         servers.adopt_layout(&answer.layout);
-        self.heard_of = answer.members;
+        self.known_members = answer.members;
         Ok(())
     }
 
     /// No other member could know better.
-    fn is_settled(&self, heard: &Heard) -> bool {
-        heard.best.as_ref().is_some_and(|best| best.is_working && best.epoch >= self.epoch)
+    fn is_stable(&self, polled: &PollResult) -> bool {
+        polled.best.as_ref().is_some_and(|best| best.is_working && best.epoch >= self.epoch)
     }
 
-    async fn ask_connected(&self, servers: &Servers, heard: &mut Heard) {
+    async fn ask_connected(&self, servers: &Servers, heard: &mut PollResult) {
         let shards = servers.map().shards().to_vec();
         let connected = shards.iter().filter_map(|shard| Some((shard.link_now()?, &shard.address)));
         let connected: Vec<_> = connected.collect();
         let turn = self.turn.checked_rem(connected.len()).unwrap_or(0);
         for (link, address) in connected[turn..].iter().chain(&connected[..turn]).take(CONNECTED_MAX) {
-            heard.take(address, ask(link, address, ANSWER_WITHIN).await);
-            if self.is_settled(heard) {
+            heard.take(address, ask(link, address, REPLY_TIMEOUT).await);
+            if self.is_stable(heard) {
                 return;
             }
         }
     }
 
-    async fn ask_others(&self, servers: &Arc<Servers>, heard: &mut Heard) {
+    async fn ask_others(&self, servers: &Arc<Servers>, heard: &mut PollResult) {
         let mut asked = JoinSet::new();
         for address in self.others() {
             let servers = servers.clone();
@@ -93,7 +93,7 @@ impl Members {
             if let Ok((address, answer)) = joined {
                 heard.take(&address, answer);
             }
-            if self.is_settled(heard) {
+            if self.is_stable(heard) {
                 return;
             }
         }
@@ -101,9 +101,10 @@ impl Members {
 
     /// The seeds, and of the others as many as there is room for, different ones each time.
     fn others(&self) -> Vec<Address> {
-        let turn = self.turn.checked_rem(self.heard_of.len()).unwrap_or(0);
+        let turn = self.turn.checked_rem(self.known_members.len()).unwrap_or(0);
         let mut others: Vec<Address> = Vec::new();
-        for address in self.seeds.iter().chain(&self.heard_of[turn..]).chain(&self.heard_of[..turn]) {
+        for address in self.seeds.iter().chain(&self.known_members[turn..]).chain(&self.known_members[..turn])
+        {
             if others.len() < DIALLED_MAX && !others.contains(address) {
                 others.push(address.clone());
             }
@@ -112,14 +113,14 @@ impl Members {
     }
 }
 
-/// What members said during one look.
+/// The best answer of a poll of the cluster's members, and the problems of the others.
 #[derive(Default)]
-struct Heard {
+struct PollResult {
     best: Option<Answer>,
     problems: Vec<String>,
 }
 
-impl Heard {
+impl PollResult {
     fn take(&mut self, address: &Address, answer: Result<Answer, String>) {
         match answer {
             Ok(answer) if self.best.as_ref().is_none_or(|best| answer.is_better_than(best)) => {

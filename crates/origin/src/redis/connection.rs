@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytes for S {}
 
 /// Why a call has no answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Failed {
+pub(super) enum CallFailure {
     TimeIsOver,
     /// The connection was closed, or is too far behind.
     Lost(String),
@@ -58,7 +58,7 @@ struct State {
     earliest: Option<Instant>,
     driver: Option<Waker>,
     /// Why there will be no answers any more.
-    end: Option<Failed>,
+    end: Option<CallFailure>,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Call {
     expected: usize,
     deadline: Instant,
     /// Gone when its time is over: its answers are read and dropped.
-    caller: Option<oneshot::Sender<Result<Vec<Value>, Failed>>>,
+    caller: Option<oneshot::Sender<Result<Vec<Value>, CallFailure>>>,
 }
 
 /// Carries the bytes; the connection lives as long as it is polled.
@@ -97,12 +97,16 @@ pub(super) fn connection(stream: Box<dyn Bytes>) -> (Connection, Driver) {
 
 impl Connection {
     /// The answers, one for each command; a server's error is an answer too.
-    pub(super) async fn send(&self, commands: &Commands, deadline: Instant) -> Result<Vec<Value>, Failed> {
+    pub(super) async fn send(
+        &self,
+        commands: &Commands,
+        deadline: Instant,
+    ) -> Result<Vec<Value>, CallFailure> {
         if commands.len() == 0 {
             return Ok(Vec::new());
         }
         let answered = self.0.state.lock().push(commands, deadline)?;
-        answered.await.unwrap_or_else(|_| Err(Failed::Lost("the connection was lost".to_owned())))
+        answered.await.unwrap_or_else(|_| Err(CallFailure::Lost("the connection was lost".to_owned())))
     }
 
     pub(super) fn received_bytes(&self) -> u64 {
@@ -115,13 +119,13 @@ impl State {
         &mut self,
         commands: &Commands,
         deadline: Instant,
-    ) -> Result<oneshot::Receiver<Result<Vec<Value>, Failed>>, Failed> {
+    ) -> Result<oneshot::Receiver<Result<Vec<Value>, CallFailure>>, CallFailure> {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
         let is_full = self.unsent.len() > UNSENT_BYTES_MAX || self.calls.len() >= CALLS_MAX;
         if is_full {
-            return Err(Failed::Lost("the server is too far behind".to_owned()));
+            return Err(CallFailure::Lost("the server is too far behind".to_owned()));
         }
         let (caller, answered) = oneshot::channel();
         let expected = commands.len();
@@ -139,9 +143,9 @@ impl State {
         Ok(answered)
     }
 
-    fn answered(&mut self, answer: Value) -> Result<(), Failed> {
+    fn answered(&mut self, answer: Value) -> Result<(), CallFailure> {
         let Some(call) = self.calls.front_mut() else {
-            return Err(Failed::Nonsense("an answer that nobody asked for".to_owned()));
+            return Err(CallFailure::Nonsense("an answer that nobody asked for".to_owned()));
         };
         call.answers.push(answer);
         if call.answers.len() == call.expected
@@ -159,7 +163,7 @@ impl State {
         for call in &mut self.calls {
             if call.deadline <= now {
                 if let Some(caller) = call.caller.take() {
-                    let _ = caller.send(Err(Failed::TimeIsOver));
+                    let _ = caller.send(Err(CallFailure::TimeIsOver));
                 }
             } else if call.caller.is_some() {
                 let earliest = self.earliest.unwrap_or(call.deadline);
@@ -168,7 +172,7 @@ impl State {
         }
     }
 
-    fn end(&mut self, trouble: &Failed) {
+    fn end(&mut self, trouble: &CallFailure) {
         self.end.get_or_insert_with(|| trouble.clone());
         for caller in self.calls.drain(..).filter_map(|call| call.caller) {
             let _ = caller.send(Err(trouble.clone()));
@@ -178,7 +182,7 @@ impl State {
 }
 
 impl Driver {
-    fn drive(&mut self, context: &mut Context<'_>) -> Poll<Failed> {
+    fn drive(&mut self, context: &mut Context<'_>) -> Poll<CallFailure> {
         self.take_unsent(context);
         match self.write(context) {
             Ok(()) => {}
@@ -187,7 +191,7 @@ impl Driver {
         if let Err(trouble) = self.read(context) {
             return Poll::Ready(trouble);
         }
-        self.keep_time(context);
+        self.enforce_deadlines(context);
         Poll::Pending
     }
 
@@ -220,7 +224,7 @@ impl Driver {
         }
     }
 
-    fn read(&mut self, context: &mut Context<'_>) -> Result<(), Failed> {
+    fn read(&mut self, context: &mut Context<'_>) -> Result<(), CallFailure> {
         for _ in 0..READS_IN_A_ROW {
             let mut buffer = ReadBuf::new(&mut self.buffer);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
@@ -230,13 +234,13 @@ impl Driver {
             }
             let received = buffer.filled();
             if received.is_empty() {
-                return Err(Failed::Lost("the server closed the connection".to_owned()));
+                return Err(CallFailure::Lost("the server closed the connection".to_owned()));
             }
             let count = u64::try_from(received.len()).unwrap_or(u64::MAX);
             self.shared.received_bytes.fetch_add(count, Ordering::Relaxed);
             self.answers.push(received);
             let mut state = self.shared.state.lock();
-            while let Some(answer) = self.answers.next().map_err(Failed::Nonsense)? {
+            while let Some(answer) = self.answers.next().map_err(CallFailure::Nonsense)? {
                 state.answered(answer)?;
             }
         }
@@ -244,7 +248,7 @@ impl Driver {
         Ok(())
     }
 
-    fn keep_time(&mut self, context: &mut Context<'_>) {
+    fn enforce_deadlines(&mut self, context: &mut Context<'_>) {
         loop {
             let Some(earliest) = self.shared.state.lock().earliest else { return };
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(earliest)));
@@ -259,8 +263,8 @@ impl Driver {
     }
 }
 
-fn lost(error: &io::Error) -> Failed {
-    Failed::Lost(error.to_string())
+fn lost(error: &io::Error) -> CallFailure {
+    CallFailure::Lost(error.to_string())
 }
 
 impl Future for Driver {
@@ -273,6 +277,6 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.state.lock().end(&Failed::Lost("the connection was lost".to_owned()));
+        self.shared.state.lock().end(&CallFailure::Lost("the connection was lost".to_owned()));
     }
 }

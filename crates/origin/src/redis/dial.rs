@@ -4,11 +4,11 @@
 //! what a person would look into; they never hold a password.
 
 use super::address::Address;
-use super::connection::{Bytes, Connection, Driver, Failed, connection};
+use super::connection::{Bytes, CallFailure, Connection, Driver, connection};
 use super::options::RedisOptions;
 use super::script::{HEARTBEAT_SCRIPT, RESET_SCRIPT, RESETS_SCRIPT, SYNC_SCRIPT};
 use super::tls::{TlsSetup, server_name};
-use super::url::{Credentials, Place, RedisUrl};
+use super::url::{Credentials, RedisUrl, Topology};
 use super::wire::{Commands, ServerError, Value};
 use socket2::{SockRef, TcpKeepalive};
 use std::future::Future;
@@ -52,9 +52,9 @@ pub(super) struct Connected {
 
 impl Dialer {
     pub(super) fn new(url: &RedisUrl, options: RedisOptions) -> Self {
-        let sentinel_credentials = match &url.place {
-            Place::Sentinel { credentials, .. } => credentials.clone(),
-            Place::Standalone(_) | Place::Cluster(_) => Credentials::default(),
+        let sentinel_credentials = match &url.topology {
+            Topology::Sentinel { credentials, .. } => credentials.clone(),
+            Topology::Standalone(_) | Topology::Cluster(_) => Credentials::default(),
         };
         Dialer {
             credentials: url.credentials.clone(),
@@ -110,12 +110,12 @@ impl Dialer {
         };
         let outcome = tokio::select! {
             outcome = greeted => outcome,
-            () = &mut driver => Err(Failed::Lost("the server closed the connection".to_owned())),
+            () = &mut driver => Err(CallFailure::Lost("the server closed the connection".to_owned())),
         };
         match outcome {
             Ok(()) => Ok(Connected { connection, driver }),
-            Err(Failed::TimeIsOver) => Err(self.no_answer("the server's first answers")),
-            Err(Failed::Lost(problem) | Failed::Nonsense(problem)) => Err(problem),
+            Err(CallFailure::TimeIsOver) => Err(self.no_answer("the server's first answers")),
+            Err(CallFailure::Lost(problem) | CallFailure::Nonsense(problem)) => Err(problem),
         }
     }
 
@@ -181,38 +181,40 @@ fn ping() -> Commands {
     commands
 }
 
-fn welcomed(answers: &[Value]) -> Result<(), Failed> {
+fn welcomed(answers: &[Value]) -> Result<(), CallFailure> {
     match answers.first() {
-        Some(Value::ServerError(error)) if error.code() == "NOAUTH" => Err(Failed::Lost(error.to_string())),
+        Some(Value::ServerError(error)) if error.code() == "NOAUTH" => {
+            Err(CallFailure::Lost(error.to_string()))
+        }
         _ => Ok(()),
     }
 }
 
-fn greeted(answers: &[Value]) -> Result<(), Failed> {
+fn greeted(answers: &[Value]) -> Result<(), CallFailure> {
     let refused = answers.iter().find_map(|answer| match answer {
         // Old servers say ERR of a wrong password, but name AUTH.
         Value::ServerError(error) if error.code() == "WRONGPASS" || error.details().contains("AUTH") => {
-            Some(Failed::Lost(format!("authentication failed: {error}")))
+            Some(CallFailure::Lost(format!("authentication failed: {error}")))
         }
-        Value::ServerError(error) => Some(Failed::Lost(error.to_string())),
+        Value::ServerError(error) => Some(CallFailure::Lost(error.to_string())),
         _ => None,
     });
     refused.map_or(Ok(()), Err)
 }
 
-fn prepared(answers: &[Value], purpose: Purpose) -> Result<(), Failed> {
+fn prepared(answers: &[Value], purpose: Purpose) -> Result<(), CallFailure> {
     for answer in answers {
         match answer {
             // A user who may not name connections or load scripts ahead can do without.
             Value::ServerError(error) if error.code() == "NOPERM" || is_unknown_command(error) => {}
-            Value::ServerError(error) => return Err(Failed::Lost(error.to_string())),
+            Value::ServerError(error) => return Err(CallFailure::Lost(error.to_string())),
             _ => {}
         }
     }
     match answers.last() {
         Some(Value::Array(role)) if purpose == Purpose::Master => match role.first() {
             Some(Value::BulkString(role)) if role == b"master" => Ok(()),
-            _ => Err(Failed::Lost("the sentinels call it the master, but it isn't (yet)".to_owned())),
+            _ => Err(CallFailure::Lost("the sentinels call it the master, but it isn't (yet)".to_owned())),
         },
         _ => Ok(()),
     }

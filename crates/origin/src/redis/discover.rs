@@ -5,38 +5,38 @@
 
 use super::backoff::{Backoff, jittered};
 use super::servers::Servers;
-use super::url::Place;
+use super::url::Topology;
 use super::{cluster, sentinel};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Between the beginnings of two looks.
-const LOOKS_APART: Duration = Duration::from_millis(200);
+const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// While a server is gone: its successor is to be found soon, without wearing out who has to tell.
-const LOOK_IN_TROUBLE_EVERY_MS: u64 = 500;
+const POLL_DEGRADED_EVERY_MS: u64 = 500;
 
-pub(super) async fn discover(servers: Arc<Servers>, place: Place) {
+pub(super) async fn discover(servers: Arc<Servers>, place: Topology) {
     tokio::select! {
         () = discover_forever(&servers, place) => {}
         () = servers.stopped() => {}
     }
 }
 
-async fn discover_forever(servers: &Arc<Servers>, place: Place) {
+async fn discover_forever(servers: &Arc<Servers>, place: Topology) {
     let mut backoff = Backoff::new();
     let mut is_lost = false;
     let mut source = match place {
         // Nothing to find out: there is one address, and it stays.
-        Place::Standalone(_) => return,
-        Place::Cluster(seeds) => Source::Cluster(cluster::Members::new(seeds)),
-        Place::Sentinel { sentinels, master, .. } => {
+        Topology::Standalone(_) => return,
+        Topology::Cluster(seeds) => Source::Cluster(cluster::Members::new(seeds)),
+        Topology::Sentinel { sentinels, master, .. } => {
             Source::Sentinels(sentinel::Sentinels::new(sentinels, master))
         }
     };
     loop {
         let began = Instant::now();
-        let looked = source.look(servers).await;
+        let looked = source.poll(servers).await;
         report(&mut is_lost, looked.as_ref().err());
         let wait = match looked {
             Ok(()) => {
@@ -45,7 +45,7 @@ async fn discover_forever(servers: &Arc<Servers>, place: Place) {
                 jittered(if servers.are_connected() {
                     usual_ms
                 } else {
-                    LOOK_IN_TROUBLE_EVERY_MS.min(usual_ms)
+                    POLL_DEGRADED_EVERY_MS.min(usual_ms)
                 })
             }
             Err(problem) => {
@@ -57,7 +57,7 @@ async fn discover_forever(servers: &Arc<Servers>, place: Place) {
             () = tokio::time::sleep(wait) => {}
             () = servers.refresh_wanted() => {}
         }
-        tokio::time::sleep_until(began + LOOKS_APART).await;
+        tokio::time::sleep_until(began + POLL_INTERVAL_MIN).await;
     }
 }
 
@@ -67,10 +67,10 @@ enum Source {
 }
 
 impl Source {
-    async fn look(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
+    async fn poll(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
         match self {
-            Source::Cluster(members) => members.look(servers).await,
-            Source::Sentinels(sentinels) => sentinels.look(servers).await,
+            Source::Cluster(members) => members.poll(servers).await,
+            Source::Sentinels(sentinels) => sentinels.poll(servers).await,
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::wire::{Answers, Value};
 use super::{cluster, script};
 use crate::{Exchange, Grant, Heartbeat, RedisUrl};
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
@@ -32,7 +32,7 @@ pub fn reply(bytes: &[u8]) {
         fingerprint: 2,
         alive_for: Nanos::from_secs(1),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: crate::Acceptance::default(),
     };
     let exchange = exchange();
@@ -48,7 +48,7 @@ pub fn reply(bytes: &[u8]) {
         let _ = script::lead_reply(answer.clone());
         let _ = script::put_reply(answer.clone());
         let _ = script::take_reply(answer.clone());
-        let _ = script::tell_reply(answer.clone());
+        let _ = script::published_view_reply(answer.clone());
         let _ = script::cell_total(answer.clone());
         let _ = script::cell_taken(answer.clone());
     }
@@ -67,14 +67,20 @@ fn exchange() -> Exchange {
         fading: None,
     };
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap_or_else(|_| unreachable!("7 a second is a rate"));
-    let gcra =
-        GcraSync { cumulative: 7, acked: 6, sent: 6, oldest: Nanos::new(1), busy: Busy::default(), rate };
+    let gcra = GcraSync {
+        cumulative: 7,
+        acked: 6,
+        sent: 6,
+        oldest: Nanos::new(1),
+        busy: BusyPeriod::default(),
+        rate,
+    };
     let sync = |number, counts| KeySync {
         key: KeyId::from_hash(number),
         epoch: 1,
         counts,
-        wants: Wants { asks: [1, 2].as_slice().into(), draw: true, ..Wants::default() },
-        settled: Default::default(),
+        request: GrantRequest { asks: [1, 2].as_slice().into(), draw: true, ..GrantRequest::default() },
+        ended_holds: Default::default(),
     };
     let syncs = vec![sync(1, CountSync::Window(window)), sync(2, CountSync::Gcra { sync: gcra, burst: 5 })];
     Exchange { node: NodeId(1), now: Nanos::from_secs(5), syncs, grant: Grant::Each, reads_record: false }

@@ -3,7 +3,7 @@
 //! `connection.rs` does the work. What is added here is the end of connections over which nothing comes any
 //! more.
 
-use super::connection::{Connection, Failed};
+use super::connection::{CallFailure, Connection};
 use super::deadline::Deadline;
 use super::dial::Connected;
 use super::wire::{Commands, Value};
@@ -61,9 +61,9 @@ impl Link {
                 self.answered(&answers);
                 Ok(answers)
             }
-            Err(Failed::Lost(cause)) => Err(OriginError::Unreachable { cause }),
-            Err(Failed::Nonsense(what)) => Err(OriginError::Nonsense { what }),
-            Err(Failed::TimeIsOver) => {
+            Err(CallFailure::Lost(cause)) => Err(OriginError::Unreachable { cause }),
+            Err(CallFailure::Nonsense(what)) => Err(OriginError::Nonsense { what }),
+            Err(CallFailure::TimeIsOver) => {
                 self.timed_out(deadline, received_bytes);
                 Err(deadline.missed())
             }
@@ -101,7 +101,7 @@ impl Link {
         self.was_useful.load(Ordering::Relaxed)
     }
 
-    /// Gives the connection up; its keeper closes it and makes another.
+    /// Gives the connection up; its connection task closes it and makes another.
     pub(super) fn condemn(&self) {
         self.condemned.notify_one();
     }

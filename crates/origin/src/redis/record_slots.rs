@@ -24,7 +24,7 @@ impl RecordSlots {
     }
 
     /// The record of a shard is in this slot from now on.
-    pub(super) fn settle(&self, shard: ShardId, slot: u16) {
+    pub(super) fn set_slot(&self, shard: ShardId, slot: u16) {
         self.0.lock().insert(shard, slot);
     }
 }

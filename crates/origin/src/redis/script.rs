@@ -22,9 +22,11 @@ pub(crate) use name::slot_of;
 pub(crate) use record::{pulse_call, pulse_reply, record_call, record_reply};
 pub(crate) use reply::{heartbeat_reply, replies, reset_reply, resets_reply};
 pub(crate) use secret::{secret_call, secret_reply};
-pub(crate) use world_call::{import_calls, lead_call, put_call, take_call, tell_call, totals_calls};
+pub(crate) use world_call::{
+    enqueue_call, import_calls, lead_call, publish_view_call, take_call, totals_calls,
+};
 pub(crate) use world_reply::{
-    cell_entries, cell_taken, cell_total, lead_reply, put_reply, take_reply, tell_reply,
+    cell_entries, cell_taken, cell_total, lead_reply, published_view_reply, put_reply, take_reply,
 };
 
 use super::wire::Arguments;
@@ -45,13 +47,13 @@ pub(crate) const RESET_SCRIPT: &str = include_str!("reset.lua");
 pub(crate) const RESETS_SCRIPT: &str = include_str!("resets.lua");
 pub(crate) const QUOTA_REPORT_SCRIPT: &str = include_str!("quota/report.lua");
 pub(crate) const QUOTA_GATHER_SCRIPT: &str = include_str!("quota/gather.lua");
-pub(crate) const QUOTA_TELL_SCRIPT: &str = include_str!("quota/tell.lua");
+pub(crate) const PUBLISH_QUOTAS_SCRIPT: &str = include_str!("quota/tell.lua");
 pub(crate) const LEAD_SCRIPT: &str = include_str!("world/lead.lua");
 pub(crate) const PUT_SCRIPT: &str = include_str!("world/put.lua");
 pub(crate) const TAKE_SCRIPT: &str = include_str!("world/take.lua");
 pub(crate) const TOTALS_SCRIPT: &str = include_str!("world/totals.lua");
 pub(crate) const IMPORT_SCRIPT: &str = include_str!("world/import.lua");
-pub(crate) const TELL_SCRIPT: &str = include_str!("world/tell.lua");
+pub(crate) const PUBLISH_VIEW_SCRIPT: &str = include_str!("world/tell.lua");
 
 /// The most syncs that one call carries, so that the server is never busy with one for long.
 const SYNCS_MAX: usize = 32;

@@ -22,8 +22,8 @@ impl Sentinels {
         Sentinels { addresses, master }
     }
 
-    /// Follows the master that the first sentinel names which names one.
-    pub(super) async fn look(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
+    /// Polls the sentinels, and follows the master that the first of them names.
+    pub(super) async fn poll(&mut self, servers: &Arc<Servers>) -> Result<(), String> {
         let mut problems = Vec::new();
         for place in 0..self.addresses.len() {
             let sentinel = &self.addresses[place];

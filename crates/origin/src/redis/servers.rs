@@ -4,8 +4,8 @@
 //! and is read without it. Ids of shards are never given twice.
 
 use super::address::Address;
+use super::connection_task;
 use super::dial::{Dialer, Purpose};
-use super::keeper;
 use super::map::{Layout, SlotMap};
 use super::shard::Shard;
 use crate::ShardId;
@@ -114,7 +114,7 @@ impl Servers {
     fn start_shard(self: &Arc<Self>, next_id: &mut u32, address: Address) -> Arc<Shard> {
         let shard = Arc::new(Shard::new(ShardId(*next_id), address));
         *next_id = next_id.wrapping_add(1).max(1);
-        self.runtime.spawn(keeper::keep(self.clone(), shard.clone()));
+        self.runtime.spawn(connection_task::maintain(self.clone(), shard.clone()));
         shard
     }
 

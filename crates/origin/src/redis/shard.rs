@@ -1,12 +1,12 @@
 //! One server that keeps keys: how it stands with it, and how many calls wait for it.
 //!
-//! Calls and the keeper meet here. Nothing of one shard is shared with another, and no lock is held while
+//! Calls and the connection task meet here. Nothing of one shard is shared with another, and no lock is held while
 //! anybody waits, so a dead server is nobody else's business.
 
 use super::address::Address;
 use super::deadline::Deadline;
-use super::lanes::Lanes;
 use super::link::Link;
+use super::thread_connections::ThreadConnections;
 use crate::{OriginError, ShardId};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) address: Address,
-    standing: ArcSwap<Standing>,
-    pub(super) lanes: Lanes,
+    status: ArcSwap<ConnectionStatus>,
+    pub(super) thread_connections: ThreadConnections,
     changed: Notify,
     in_flight: AtomicUsize,
     connects: AtomicU64,
@@ -27,8 +27,9 @@ pub(super) struct Shard {
     retired: Notify,
 }
 
+/// The state of a shard's main connection.
 #[derive(Debug)]
-pub(super) enum Standing {
+pub(super) enum ConnectionStatus {
     /// The first attempt to connect is under way.
     New,
     Up(Arc<Link>),
@@ -42,8 +43,8 @@ impl Shard {
         Shard {
             id,
             address,
-            standing: ArcSwap::from_pointee(Standing::New),
-            lanes: Lanes::default(),
+            status: ArcSwap::from_pointee(ConnectionStatus::New),
+            thread_connections: ThreadConnections::default(),
             changed: Notify::new(),
             in_flight: AtomicUsize::new(0),
             connects: AtomicU64::new(0),
@@ -57,10 +58,10 @@ impl Shard {
         loop {
             // Made before looking: a change in between wakes it.
             let changed = self.changed.notified();
-            match &**self.standing.load() {
-                Standing::Up(link) => return Ok(link.clone()),
-                Standing::Down { cause } => return Err(self.unreachable(cause)),
-                Standing::New => {}
+            match &**self.status.load() {
+                ConnectionStatus::Up(link) => return Ok(link.clone()),
+                ConnectionStatus::Down { cause } => return Err(self.unreachable(cause)),
+                ConnectionStatus::New => {}
             }
             if tokio::time::timeout_at(deadline.at(), changed).await.is_err() {
                 return Err(self.unreachable("still connecting"));
@@ -70,9 +71,9 @@ impl Shard {
 
     /// The connection, if there is one now.
     pub(super) fn link_now(&self) -> Option<Arc<Link>> {
-        match &**self.standing.load() {
-            Standing::Up(link) => Some(link.clone()),
-            Standing::New | Standing::Down { .. } => None,
+        match &**self.status.load() {
+            ConnectionStatus::Up(link) => Some(link.clone()),
+            ConnectionStatus::New | ConnectionStatus::Down { .. } => None,
         }
     }
 
@@ -81,8 +82,8 @@ impl Shard {
     }
 
     /// Lets calls pass while fewer than `max` wait for their answers.
-    pub(super) fn enter(&self, calls: usize, max: usize) -> Result<Passage<'_>, OriginError> {
-        let passage = Passage { shard: self, calls };
+    pub(super) fn enter(&self, calls: usize, max: usize) -> Result<InFlightPermit<'_>, OriginError> {
+        let passage = InFlightPermit { shard: self, calls };
         let before = self.in_flight.fetch_add(calls, Ordering::Relaxed);
         if before >= max {
             return Err(self.unreachable(&format!("the queue is full ({before} calls wait)")));
@@ -98,21 +99,21 @@ impl Shard {
 
     pub(super) fn up(&self, link: Arc<Link>) {
         self.connects.fetch_add(1, Ordering::Relaxed);
-        self.lanes.main_is_here();
-        self.stand(Standing::Up(link));
+        self.thread_connections.main_is_here();
+        self.set_status(ConnectionStatus::Up(link));
     }
 
     pub(super) fn down(&self, cause: String) {
-        self.stand(Standing::Down { cause });
+        self.set_status(ConnectionStatus::Down { cause });
     }
 
-    fn stand(&self, standing: Standing) {
-        self.standing.store(Arc::new(standing));
+    fn set_status(&self, standing: ConnectionStatus) {
+        self.status.store(Arc::new(standing));
         self.changed.notify_waiters();
     }
 
-    pub(super) fn standing(&self) -> Arc<Standing> {
-        self.standing.load_full()
+    pub(super) fn status(&self) -> Arc<ConnectionStatus> {
+        self.status.load_full()
     }
 
     /// Returns when the main connection is another one, or none.
@@ -135,7 +136,7 @@ impl Shard {
         self.connects.load(Ordering::Relaxed)
     }
 
-    /// It keeps no keys any more: its keeper ends when the calls in flight have had their time.
+    /// It keeps no keys any more: its connection task ends when the calls in flight have had their time.
     pub(super) fn retire(&self) {
         self.retired.notify_one();
     }
@@ -145,14 +146,14 @@ impl Shard {
     }
 }
 
-/// Calls on their way to a shard. Dropping it makes room for others.
+/// A permit for calls in flight to a shard. Dropping it makes room for others.
 #[derive(Debug)]
-pub(super) struct Passage<'a> {
+pub(super) struct InFlightPermit<'a> {
     shard: &'a Shard,
     calls: usize,
 }
 
-impl Drop for Passage<'_> {
+impl Drop for InFlightPermit<'_> {
     fn drop(&mut self) {
         self.shard.in_flight.fetch_sub(self.calls, Ordering::Relaxed);
     }

@@ -17,14 +17,15 @@ pub(super) const SENTINEL_PORT: u16 = 26379;
 /// Which servers keep the counts, and how to log in there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RedisUrl {
-    pub(super) place: Place,
+    pub(super) topology: Topology,
     pub(super) credentials: Credentials,
     pub(super) database: u32,
     pub(super) tls: Option<Tls>,
 }
 
+/// How Redis is deployed, and at which addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Topology {
     Standalone(Address),
     /// Some of the cluster's servers; they tell of the others.
     Cluster(Vec<Address>),
@@ -97,23 +98,23 @@ impl RedisUrl {
     }
 
     fn scheme(&self) -> &'static str {
-        match (&self.place, &self.tls) {
-            (Place::Standalone(Address::Unix(_)), _) => "redis+unix",
-            (Place::Standalone(Address::Tcp { .. }), None) => "redis",
-            (Place::Standalone(Address::Tcp { .. }), Some(_)) => "rediss",
-            (Place::Cluster(_), None) => "redis+cluster",
-            (Place::Cluster(_), Some(_)) => "rediss+cluster",
-            (Place::Sentinel { .. }, None) => "redis+sentinel",
-            (Place::Sentinel { .. }, Some(_)) => "rediss+sentinel",
+        match (&self.topology, &self.tls) {
+            (Topology::Standalone(Address::Unix(_)), _) => "redis+unix",
+            (Topology::Standalone(Address::Tcp { .. }), None) => "redis",
+            (Topology::Standalone(Address::Tcp { .. }), Some(_)) => "rediss",
+            (Topology::Cluster(_), None) => "redis+cluster",
+            (Topology::Cluster(_), Some(_)) => "rediss+cluster",
+            (Topology::Sentinel { .. }, None) => "redis+sentinel",
+            (Topology::Sentinel { .. }, Some(_)) => "rediss+sentinel",
         }
     }
 
     fn path(&self) -> String {
         let database = if self.database == 0 { String::new() } else { format!("/{}", self.database) };
-        match &self.place {
-            Place::Standalone(Address::Tcp { .. }) => database,
-            Place::Sentinel { master, .. } => format!("/{}{database}", encoded(master)),
-            Place::Standalone(Address::Unix(_)) | Place::Cluster(_) => String::new(),
+        match &self.topology {
+            Topology::Standalone(Address::Tcp { .. }) => database,
+            Topology::Sentinel { master, .. } => format!("/{}{database}", encoded(master)),
+            Topology::Standalone(Address::Unix(_)) | Topology::Cluster(_) => String::new(),
         }
     }
 
@@ -122,10 +123,10 @@ impl RedisUrl {
         if let Some(path) = self.tls.as_ref().and_then(|tls| tls.authorities.as_ref()) {
             parameters.push(format!("ca={}", encoded(&path.to_string_lossy())));
         }
-        if let (Place::Standalone(Address::Unix(_)), 1..) = (&self.place, self.database) {
+        if let (Topology::Standalone(Address::Unix(_)), 1..) = (&self.topology, self.database) {
             parameters.push(format!("db={}", self.database));
         }
-        if let Place::Sentinel { credentials: Credentials { user, password }, .. } = &self.place {
+        if let Topology::Sentinel { credentials: Credentials { user, password }, .. } = &self.topology {
             parameters.extend(user.as_ref().map(|user| format!("sentinel_user={}", encoded(user))));
             parameters.extend(password.as_ref().map(|_| "sentinel_password=***".to_owned()));
         }
@@ -142,12 +143,12 @@ impl fmt::Display for RedisUrl {
             let password = if password.is_some() { ":***" } else { "" };
             write!(formatter, "{}{password}@", encoded(user.as_deref().unwrap_or_default()))?;
         }
-        match &self.place {
-            Place::Standalone(Address::Unix(path)) => {
+        match &self.topology {
+            Topology::Standalone(Address::Unix(path)) => {
                 formatter.write_str(&encoded(&path.to_string_lossy()))?;
             }
-            Place::Standalone(address) => write!(formatter, "{address}")?,
-            Place::Cluster(hosts) | Place::Sentinel { sentinels: hosts, .. } => {
+            Topology::Standalone(address) => write!(formatter, "{address}")?,
+            Topology::Cluster(hosts) | Topology::Sentinel { sentinels: hosts, .. } => {
                 let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
                 formatter.write_str(&hosts.join(","))?;
             }

@@ -8,26 +8,27 @@ use tidegate_core::Nanos;
 
 #[derive(Clone, Debug)]
 pub(super) struct Expiring<K, V> {
-    entries: BTreeMap<K, Entry<V>>,
+    entries: BTreeMap<K, ExpiringEntry<V>>,
     /// When each entry is looked at: not after it expires.
-    looked_at: BTreeSet<(Nanos, K)>,
+    by_check: BTreeSet<(Nanos, K)>,
     /// None is looked at before.
     first: Nanos,
     /// Those of which nobody may have said yet how long they stay.
     new: Vec<K>,
 }
 
+/// A value, and when it expires.
 #[derive(Clone, Debug, Default)]
-struct Entry<V> {
+struct ExpiringEntry<V> {
     expires: Nanos,
     /// `None` of a new one.
-    looked_at: Option<Nanos>,
+    check_at: Option<Nanos>,
     value: V,
 }
 
 impl<K: Ord, V> Default for Expiring<K, V> {
     fn default() -> Self {
-        Expiring { entries: BTreeMap::new(), looked_at: BTreeSet::new(), first: Nanos::MAX, new: Vec::new() }
+        Expiring { entries: BTreeMap::new(), by_check: BTreeSet::new(), first: Nanos::MAX, new: Vec::new() }
     }
 }
 
@@ -49,13 +50,13 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
         let Expiring { entries, new, .. } = self;
         let entry = entries.entry(key).or_insert_with(|| {
             new.push(key);
-            Entry::default()
+            ExpiringEntry::default()
         });
         &mut entry.value
     }
 
-    /// Keeps an entry until `expires`, in whole milliseconds, or longer if that was said before.
-    pub(super) fn keep_until(&mut self, key: K, expires: Nanos) {
+    /// Stores an entry until `expires`, in whole milliseconds, or longer if it was stored for longer before.
+    pub(super) fn store_until(&mut self, key: K, expires: Nanos) {
         let expires = Nanos::from_millis(expires.as_millis_ceil());
         if self.expires(&key).is_some_and(|before| before < expires) {
             self.set_expiry(key, expires);
@@ -66,20 +67,20 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
     pub(super) fn set_expiry(&mut self, key: K, expires: Nanos) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.expires = expires;
-        if entry.looked_at.is_some_and(|looked_at| looked_at <= expires) {
+        if entry.check_at.is_some_and(|looked_at| looked_at <= expires) {
             return;
         }
-        if let Some(later) = entry.looked_at.replace(expires) {
-            self.looked_at.remove(&(later, key));
+        if let Some(later) = entry.check_at.replace(expires) {
+            self.by_check.remove(&(later, key));
         }
-        self.looked_at.insert((expires, key));
+        self.by_check.insert((expires, key));
         self.first = self.first.min(expires);
     }
 
     /// Removes the entries whose keys pass.
     pub(super) fn remove_where(&mut self, passes: impl Fn(&K) -> bool) {
         self.entries.retain(|key, _| !passes(key));
-        self.looked_at.retain(|(_, key)| !passes(key));
+        self.by_check.retain(|(_, key)| !passes(key));
     }
 
     /// The entries whose keys pass.
@@ -91,24 +92,24 @@ impl<K: Ord + Copy, V: Default> Expiring<K, V> {
     /// Forgets what has expired.
     pub(super) fn expire(&mut self, now: Nanos) {
         for key in self.new.drain(..) {
-            if self.entries.get(&key).is_some_and(|entry| entry.looked_at.is_none()) {
+            if self.entries.get(&key).is_some_and(|entry| entry.check_at.is_none()) {
                 self.entries.remove(&key);
             }
         }
         if now < self.first {
             return;
         }
-        while let Some((looked_at, key)) = self.looked_at.first().copied().filter(|next| next.0 <= now) {
-            self.looked_at.remove(&(looked_at, key));
+        while let Some((looked_at, key)) = self.by_check.first().copied().filter(|next| next.0 <= now) {
+            self.by_check.remove(&(looked_at, key));
             let Some(entry) = self.entries.get_mut(&key) else { continue };
             if entry.expires <= now {
                 self.entries.remove(&key);
             } else {
-                entry.looked_at = Some(entry.expires);
-                self.looked_at.insert((entry.expires, key));
+                entry.check_at = Some(entry.expires);
+                self.by_check.insert((entry.expires, key));
             }
         }
-        self.first = self.looked_at.first().map_or(Nanos::MAX, |next| next.0);
+        self.first = self.by_check.first().map_or(Nanos::MAX, |next| next.0);
     }
 }
 
@@ -120,15 +121,15 @@ mod tests {
     fn an_entry_stays_as_long_as_the_last_that_was_said() {
         let mut map = Expiring::<u8, u8>::default();
         *map.entry(1) = 10;
-        map.keep_until(1, Nanos::from_secs(5));
-        map.keep_until(1, Nanos::from_secs(3));
+        map.store_until(1, Nanos::from_secs(5));
+        map.store_until(1, Nanos::from_secs(3));
         *map.entry(2) = 20;
-        map.keep_until(2, Nanos::from_secs(4));
+        map.store_until(2, Nanos::from_secs(4));
         map.expire(Nanos::from_secs(4));
         assert_eq!((map.get(&1), map.get(&2), map.len()), (Some(&10), None, 1));
         map.set_expiry(1, Nanos::from_secs(4));
         map.expire(Nanos::from_secs(4));
-        assert_eq!((map.len(), map.looked_at.len()), (0, 0));
+        assert_eq!((map.len(), map.by_check.len()), (0, 0));
     }
 
     #[test]
@@ -138,10 +139,10 @@ mod tests {
         map.set_expiry(1, Nanos::from_secs(2));
         map.set_expiry(1, Nanos::from_secs(9));
         map.expire(Nanos::from_secs(5));
-        assert_eq!((map.get(&1), map.looked_at.len()), (Some(&10), 1));
+        assert_eq!((map.get(&1), map.by_check.len()), (Some(&10), 1));
         map.set_expiry(1, Nanos::from_secs(7));
         map.expire(Nanos::from_secs(7));
-        assert_eq!((map.len(), map.looked_at.len()), (0, 0));
+        assert_eq!((map.len(), map.by_check.len()), (0, 0));
     }
 
     #[test]

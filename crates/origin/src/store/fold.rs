@@ -1,6 +1,6 @@
 //! Folding in the store: the same as `redis/fold.lua` computes.
 
-use super::Store;
+use super::OriginStore;
 use crate::owners::{CrowdedCell, FoldStep, FoldedOwners, RememberedNodes};
 use std::collections::BTreeSet;
 use tidegate_core::origin_cell::NodeId;
@@ -9,7 +9,7 @@ use tidegate_core::{CellId, Nanos};
 /// The most owners that one step folds.
 const OWNERS_PER_STEP: usize = 128;
 
-impl Store {
+impl OriginStore {
     /// Folds some of the owners of a cell or a bucket that aren't among the nodes that stay.
     pub fn fold_owners(&mut self, step: &FoldStep, now: Nanos) -> FoldedOwners {
         self.wake(now);

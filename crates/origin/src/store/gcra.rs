@@ -1,32 +1,32 @@
 //! GCRA in the store: one arrival time for all nodes, charged by the scheme of `tidegate_core::gcra_sync`.
 
-use super::reservations::Reservations;
+use super::grant_request::Allotment;
+use super::holds::Holds;
 use super::resolution::{micros_floor, units_ahead};
-use super::wants::Allotted;
-use super::{Occasion, Store};
+use super::{Occasion, OriginStore};
 use std::collections::BTreeMap;
 use tidegate_core::exchange::{CountReply, KeySync};
-use tidegate_core::gcra_sync::{BurstMemory, Busy, GcraSync, OriginGcra};
+use tidegate_core::gcra_sync::{BurstMemory, BusyPeriod, GcraSync, OriginGcra};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate};
 
 /// A state outlives its arrival time by so much, and is set to live a little longer than that, so that its
 /// expiry needn't move with every charge.
-const KEPT_FOR: Nanos = Nanos::from_secs(60);
-const KEPT_TO_SPARE: Nanos = Nanos::from_secs(15);
+const GCRA_STATE_TTL: Nanos = Nanos::from_secs(60);
+const GCRA_STATE_MARGIN: Nanos = Nanos::from_secs(15);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct GcraState {
-    pub(super) busy: Busy,
-    before: Busy,
+    pub(super) busy: BusyPeriod,
+    before: BusyPeriod,
     bursts: BurstMemory,
     /// The rate that `busy` was written with.
     rate: Option<Rate>,
     components: BTreeMap<NodeId, u64>,
     /// The sum of the components of owners that are gone.
     folded: u64,
-    pub(super) reservations: Reservations,
+    pub(super) holds: Holds,
     /// Its expiry is to be set again: somebody joined, or the rate changed.
     moved: bool,
 }
@@ -68,7 +68,7 @@ impl GcraState {
     }
 }
 
-impl Store {
+impl OriginStore {
     pub(super) fn publish_gcra(&mut self, sync: &KeySync, gcra: &GcraSync, burst: u64, occasion: Occasion) {
         let state = self.gcras.entry((sync.key, sync.epoch));
         let mut origin = state.of(occasion.node);
@@ -90,42 +90,54 @@ impl Store {
         state.moved = state.rate != Some(gcra.rate) || !state.components.contains_key(&occasion.node);
         state.rate = Some(gcra.rate);
         state.put(occasion.node, origin);
-        state.reservations.settle(sync, occasion.present);
+        state.holds.end_holds(sync, occasion.present);
     }
 
-    pub(super) fn weigh_gcra(&self, sync: &KeySync, rate: Rate, burst: u64, occasion: Occasion) -> Allotted {
+    pub(super) fn evaluate_gcra(
+        &self,
+        sync: &KeySync,
+        rate: Rate,
+        burst: u64,
+        occasion: Occasion,
+    ) -> Allotment {
         let Some(state) = self.gcras.get(&(sync.key, sync.epoch)) else {
-            return Allotted::nothing(&sync.wants);
+            return Allotment::nothing(&sync.request);
         };
         let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
-        let reserved = state.reservations.amount(occasion.present);
-        Allotted::of(&sync.wants, units_ahead(rate), |units, ahead| {
+        let reserved = state.holds.amount(occasion.present);
+        Allotment::of(&sync.request, units_ahead(rate), |units, ahead| {
             let limit = burst.saturating_add(ahead).min(NUMBER_MAX);
             origin.fits(rate, limit, units.saturating_add(reserved), occasion.now)
         })
     }
 
-    pub(super) fn grant_gcra(&mut self, sync: &KeySync, rate: Rate, allotted: &Allotted, occasion: Occasion) {
+    pub(super) fn grant_gcra(
+        &mut self,
+        sync: &KeySync,
+        rate: Rate,
+        allotted: &Allotment,
+        occasion: Occasion,
+    ) {
         let id = (sync.key, sync.epoch);
         let state = self.gcras.entry(id);
-        let taken = allotted.taken(&sync.wants);
+        let taken = allotted.taken(&sync.request);
         if taken > 0 {
             let mut origin = state.of(occasion.node);
             origin.take(rate, taken, occasion.now);
             state.put(occasion.node, origin);
         }
-        if let Some(reservation) = sync.wants.reserve.filter(|_| allotted.spent > 0) {
-            state.reservations.reserve(reservation, allotted.spent, occasion.present);
+        if let Some(hold) = sync.request.hold.filter(|_| allotted.spent > 0) {
+            state.holds.hold(hold, allotted.spent, occasion.present);
         }
         let moved = std::mem::take(&mut state.moved);
-        let idle_from = occasion.kept_until(idle_from(state.busy.tat, occasion.now));
+        let idle_from = occasion.stored_until(idle_from(state.busy.tat, occasion.now));
         let expires = self.gcras.expires(&id).unwrap_or_default();
-        if moved || expires < idle_from.plus(KEPT_FOR) {
-            self.gcras.set_expiry(id, idle_from.plus(KEPT_FOR).plus(KEPT_TO_SPARE));
+        if moved || expires < idle_from.plus(GCRA_STATE_TTL) {
+            self.gcras.set_expiry(id, idle_from.plus(GCRA_STATE_TTL).plus(GCRA_STATE_MARGIN));
         }
         if sync.epoch > 0 {
             let expires = self.gcras.expires(&id).unwrap_or_default();
-            self.keep_epoch(sync.key, sync.epoch, expires);
+            self.store_epoch(sync.key, sync.epoch, expires);
         }
     }
 
@@ -140,9 +152,9 @@ impl Store {
         let state = self.gcras.get(&(sync.key, sync.epoch))?;
         let (origin, burst) = (state.of(occasion.node), burst.min(NUMBER_MAX));
         let wait = origin.wait(rate, burst, ask, occasion.now)?;
-        let reserved = state.reservations.amount(occasion.present);
+        let reserved = state.holds.amount(occasion.present);
         let fits = origin.fits(rate, burst, ask.saturating_add(reserved), occasion.now);
-        match state.reservations.earliest(occasion.present) {
+        match state.holds.earliest(occasion.present) {
             Some(earliest) if wait == Nanos::ZERO && !fits => Some(earliest),
             _ => Some(wait),
         }
@@ -150,7 +162,7 @@ impl Store {
 
     pub(super) fn read_gcra(&self, key: KeyId, epoch: u16, node: NodeId) -> CountReply {
         let Some(state) = self.gcras.get(&(key, epoch)) else {
-            return CountReply::Gcra { busy: Busy::default(), stored: 0, owners: 0 };
+            return CountReply::Gcra { busy: BusyPeriod::default(), stored: 0, owners: 0 };
         };
         let OriginGcra { busy, stored, .. } = state.of(node);
         let owners = u32::try_from(state.components.len()).unwrap_or(u32::MAX);

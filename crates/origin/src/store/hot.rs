@@ -1,25 +1,25 @@
 //! What nodes say to each other about hot keys, kept until the others come by.
 
-use super::Store;
-use crate::{HotHeard, HotNews, HotReport};
+use super::OriginStore;
+use crate::{HotKeysReply, HotNews, HotReport};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hot {
+pub(super) struct HotKeyTable {
     /// What each node said last, and when.
     reports: BTreeMap<NodeId, (Nanos, HotReport)>,
     news: Option<HotNews>,
 }
 
-impl Store {
+impl OriginStore {
     /// Keeps what comes often to a node, and says what is hot in the region.
-    pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotHeard {
+    pub fn report_hot(&mut self, report: &HotReport, now: Nanos) -> HotKeysReply {
         let now = self.wake(now);
         self.hot.reports.insert(report.node, (now, report.clone()));
-        let news = self.hot.news.clone().filter(|news| news.stamp > report.heard);
-        HotHeard { now, news }
+        let news = self.hot.news.clone().filter(|news| news.stamp > report.applied);
+        HotKeysReply { now, news }
     }
 
     /// What came often to every node lately.
@@ -29,8 +29,8 @@ impl Store {
         self.hot.reports.values().map(|(_, report)| report.clone()).collect()
     }
 
-    /// Keeps what is hot in the region.
-    pub fn tell_hot(&mut self, news: &HotNews) {
+    /// Stores the region's hot keys for all nodes.
+    pub fn publish_hot_keys(&mut self, news: &HotNews) {
         if self.hot.news.as_ref().is_none_or(|told| told.stamp < news.stamp) {
             self.hot.news = Some(news.clone());
         }

@@ -1,6 +1,6 @@
 //! Lets the simulator read which situation a key is in. Changes nothing.
 
-use super::Store;
+use super::OriginStore;
 use tidegate_core::{CellId, KeyId, Nanos};
 
 /// The state of one cell, or of a bucket.
@@ -13,13 +13,12 @@ pub struct CellCondition {
     pub expires: Nanos,
 }
 
-impl Store {
+impl OriginStore {
     /// The condition of a window's cell at `now`; `None` when there is none.
     pub fn cell_condition(&self, cell: &CellId, now: Nanos) -> Option<CellCondition> {
         let window = self.windows.get(cell)?;
         let expires = self.windows.expires(cell).filter(|expires| *expires > now)?;
-        let (is_below_floor, held) =
-            (window.cell.sum() < window.cell.total(), window.reservations.amount(now));
+        let (is_below_floor, held) = (window.cell.sum() < window.cell.total(), window.holds.amount(now));
         Some(CellCondition { is_below_floor, held, expires })
     }
 
@@ -28,6 +27,6 @@ impl Store {
         let id = (key, epoch);
         let state = self.gcras.get(&id)?;
         let expires = self.gcras.expires(&id).filter(|expires| *expires > now)?;
-        Some(CellCondition { is_below_floor: false, held: state.reservations.amount(now), expires })
+        Some(CellCondition { is_below_floor: false, held: state.holds.amount(now), expires })
     }
 }

@@ -1,18 +1,18 @@
 //! What a store may lose, for the simulator: one key, a part of it, or what nodes share beside their counts.
 
-use super::Store;
+use super::OriginStore;
 use super::nodes::Nodes;
 use tidegate_core::counts::CellReply;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId};
 
-impl Store {
+impl OriginStore {
     /// Loses everything about one key: its cells, its epoch, and the last order that reset it.
     pub fn lose_key(&mut self, key: KeyId) {
         self.windows.remove_where(|cell| cell.key == key);
         self.gcras.remove_where(|(other, _)| *other == key);
         self.lose_epoch(key);
-        self.orders.remove_where(|other| *other == key);
+        self.reset_ids.remove_where(|other| *other == key);
     }
 
     /// Loses how often a key was reset.

@@ -1,13 +1,13 @@
 //! Which nodes live, and whether they hash their keys with the same secret.
 
 use super::resolution::{from_micros, micros_ceil};
-use crate::{Acceptance, Alive, Heartbeat, OriginError, Reset, ResetLog, ResetNews, ResetPosition};
+use crate::{Acceptance, Heartbeat, HeartbeatReply, OriginError, Reset, ResetLog, ResetNews, ResetPosition};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
 
 /// A fleet that was silent for so long may come back with another secret: its counts are gone anyway.
-const SECRET_KEPT_FOR: Nanos = Nanos::from_secs(7 * 86_400);
+const SECRET_TTL: Nanos = Nanos::from_secs(7 * 86_400);
 
 /// The log keeps so many resets. A node that misses more asks about every key once.
 const RESETS_MAX: usize = 1_000;
@@ -17,7 +17,7 @@ pub(super) struct Nodes {
     /// Each node, and until when it counts as alive.
     alive_until: BTreeMap<NodeId, Nanos>,
     /// The version of the world's regions that each goes by.
-    heard: BTreeMap<NodeId, u64>,
+    applied_versions: BTreeMap<NodeId, u64>,
     secret: Option<Secret>,
     /// The latest resets, by number.
     resets: BTreeMap<u64, Reset>,
@@ -41,8 +41,12 @@ pub(crate) const REFUSED_BEFORE: &str = "the store lost its data, and this node 
     store over; restart the node if its secret is the right one now";
 
 impl Nodes {
-    pub(super) fn beat(&mut self, heartbeat: &Heartbeat, present: Nanos) -> Result<Alive, OriginError> {
-        let Heartbeat { node, fingerprint, alive_for, leaves, heard, acceptance } = *heartbeat;
+    pub(super) fn beat(
+        &mut self,
+        heartbeat: &Heartbeat,
+        present: Nanos,
+    ) -> Result<HeartbeatReply, OriginError> {
+        let Heartbeat { node, fingerprint, alive_for, leaves, applied, acceptance } = *heartbeat;
         let theirs = self.secret.filter(|secret| secret.expires > present);
         let weight = acceptance.weight();
         let may_replace = |secret: &Secret| weight > secret.proven && secret.proven < PROVEN_FROM;
@@ -55,27 +59,27 @@ impl Nodes {
         }
         let known = theirs.filter(|_| other.is_none()).map_or(0, |secret| secret.proven);
         let proven = weight.max(known);
-        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_KEPT_FOR), proven });
+        self.secret = Some(Secret { fingerprint, expires: present.plus(SECRET_TTL), proven });
         self.alive_until.retain(|_, until| *until > present);
         if leaves {
             self.alive_until.remove(&node);
-            self.heard.remove(&node);
+            self.applied_versions.remove(&node);
         } else {
-            if heard > 0 {
-                self.heard.insert(node, heard);
+            if applied > 0 {
+                self.applied_versions.insert(node, applied);
             }
             self.alive_until.insert(node, present.plus(from_micros(micros_ceil(alive_for))));
         }
         let nodes = u32::try_from(self.alive_until.len()).unwrap_or(u32::MAX);
-        Ok(Alive { nodes, now: present, world: None, keeps_no_records: false })
+        Ok(HeartbeatReply { nodes, now: present, world: None, keeps_no_records: false })
     }
 
-    /// The lowest version of the world's regions that a live node goes by; 0 when there is none.
-    pub(super) fn heard_by_all(&mut self, present: Nanos) -> u64 {
+    /// Returns the lowest version of the membership that a live node applies; 0 when there is none.
+    pub(super) fn applied_by_all(&mut self, present: Nanos) -> u64 {
         let is_alive = |node: &NodeId| self.alive_until.get(node).is_some_and(|until| *until > present);
-        self.heard.retain(|node, _| is_alive(node));
+        self.applied_versions.retain(|node, _| is_alive(node));
         let alive = self.alive_until.iter().filter(|(_, until)| **until > present);
-        alive.map(|(node, _)| self.heard.get(node).copied().unwrap_or(0)).min().unwrap_or(0)
+        alive.map(|(node, _)| self.applied_versions.get(node).copied().unwrap_or(0)).min().unwrap_or(0)
     }
 
     pub(super) fn share_resets(&mut self, news: &ResetNews) -> ResetLog {

@@ -1,6 +1,6 @@
 //! What nodes and their world worker say to each other about quotas, kept until the other one comes by.
 
-use crate::{QuotaGathered, QuotaHeard, QuotaNews, QuotaReport};
+use crate::{QuotaNews, QuotaReply, QuotaReport, QuotaReports};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
@@ -12,11 +12,11 @@ pub(super) struct Quotas {
     reports: BTreeMap<NodeId, (Nanos, QuotaReport)>,
     news: Option<Arc<QuotaNews>>,
     /// When something was missing that was there before; `None` until anybody reports.
-    forgot_at: Option<Nanos>,
+    lost_data_at: Option<Nanos>,
 }
 
 impl Quotas {
-    pub(super) fn report(&mut self, report: &QuotaReport, present: Nanos) -> QuotaHeard {
+    pub(super) fn report(&mut self, report: &QuotaReport, present: Nanos) -> QuotaReply {
         let told = self.news.as_ref().map_or(0, |news| news.stamp);
         let is_behind = report.applied > told;
         if report.leaves {
@@ -25,22 +25,22 @@ impl Quotas {
             let is_known = self.reports.insert(report.node, (present, report.clone())).is_some();
             // Who goes by news reported before; news are told where somebody did.
             let is_missed = report.applied > 0 && !is_known;
-            if is_behind || is_missed || (self.forgot_at.is_none() && told > 0) {
-                self.forgot_at = Some(present);
+            if is_behind || is_missed || (self.lost_data_at.is_none() && told > 0) {
+                self.lost_data_at = Some(present);
             }
-            self.forgot_at.get_or_insert(Nanos::ZERO);
+            self.lost_data_at.get_or_insert(Nanos::ZERO);
         }
         let news = self.news.clone().filter(|news| news.stamp > report.applied);
-        QuotaHeard { now: present, news, is_behind }
+        QuotaReply { now: present, news, is_behind }
     }
 
-    pub(super) fn gather(&mut self, silent_for: Nanos, present: Nanos) -> QuotaGathered {
+    pub(super) fn gather(&mut self, silent_for: Nanos, present: Nanos) -> QuotaReports {
         self.reports.retain(|_, (said, _)| said.plus(silent_for) >= present);
         let reports = self.reports.values().map(|(_, report)| report.clone()).collect();
-        QuotaGathered { now: present, forgot_at: self.forgot_at.unwrap_or(Nanos::ZERO), reports }
+        QuotaReports { now: present, lost_data_at: self.lost_data_at.unwrap_or(Nanos::ZERO), reports }
     }
 
-    pub(super) fn tell(&mut self, news: &QuotaNews) {
+    pub(super) fn publish(&mut self, news: &QuotaNews) {
         if self.news.as_ref().is_none_or(|told| told.stamp < news.stamp) {
             self.news = Some(Arc::new(news.clone()));
         }

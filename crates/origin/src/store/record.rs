@@ -1,9 +1,9 @@
 //! A shard's record: the same as `redis/pulse.lua` computes.
 
-use super::Store;
+use super::OriginStore;
 use super::resolution::{from_micros, micros_ceil};
 use crate::owners::RememberedNodes;
-use crate::record::{Incarnation, PULSES_KEPT, Pulse, Pulsed, RECOVERY_MAX, RECOVERY_MIN};
+use crate::record::{Incarnation, PULSE_RETENTION, Pulse, PulseReply, RECOVERY_MAX, RECOVERY_MIN};
 use crate::record::{RecordReading, ShardRecord};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
@@ -52,7 +52,7 @@ impl Record {
         RememberedNodes { live, nodes: self.members.keys().copied().collect() }
     }
 
-    fn pulse(&mut self, pulse: &Pulse, present: Nanos) -> Pulsed {
+    fn pulse(&mut self, pulse: &Pulse, present: Nanos) -> PulseReply {
         let member = self.members.get(&pulse.node);
         // A node that knows an earlier incarnation has missed a loss that others noticed.
         let is_same = self.stored.is_none_or(|stored| pulse.known == Some(stored.incarnation));
@@ -71,7 +71,7 @@ impl Record {
             let confirmed = pulse.confirmed;
             self.members.insert(pulse.node, Member { number: pulse.number, confirmed, alive_until });
         }
-        self.members.retain(|_, member| present < member.alive_until.plus(PULSES_KEPT));
+        self.members.retain(|_, member| present < member.alive_until.plus(PULSE_RETENTION));
         let mut unconfirmed = 0;
         if let Some(since) = record.recovering_since {
             let live = self.members.values().filter(|member| present < member.alive_until);
@@ -83,7 +83,7 @@ impl Record {
             }
         }
         self.stored = Some(record);
-        Pulsed { record: record.shown(), unconfirmed, now: present, eviction: None }
+        PulseReply { record: record.shown(), unconfirmed, now: present, eviction: None }
     }
 }
 
@@ -93,9 +93,9 @@ impl StoredRecord {
     }
 }
 
-impl Store {
+impl OriginStore {
     /// Counts a node as alive on this shard, and returns which data the shard holds.
-    pub fn pulse(&mut self, pulse: &Pulse, now: Nanos) -> Pulsed {
+    pub fn pulse(&mut self, pulse: &Pulse, now: Nanos) -> PulseReply {
         let present = self.wake(now);
         self.record.pulse(pulse, present)
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     const NOW: Nanos = Nanos::from_secs(1_000);
-    const ALIVE_FOR: Nanos = Nanos::from_millis(1_500);
+    const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1_500);
 
     fn pulse(node: u64, number: u64) -> Pulse {
         Pulse {
@@ -126,7 +126,7 @@ mod tests {
             acked: number - 1,
             known: Some(Incarnation(1)),
             confirmed: None,
-            alive_for: ALIVE_FOR,
+            alive_for: HEARTBEAT_TTL,
             leaves: false,
             adopts: false,
         }
@@ -136,13 +136,13 @@ mod tests {
         NOW.plus(Nanos::from_millis(millis))
     }
 
-    fn is_recovering(pulsed: &Pulsed) -> bool {
+    fn is_recovering(pulsed: &PulseReply) -> bool {
         pulsed.record.is_recovering
     }
 
     #[test]
     fn a_store_that_lost_its_record_recovers_until_all_live_nodes_have_confirmed() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         assert!(!is_recovering(&store.pulse(&pulse(1, 1), at(0))));
         store.clear();
         let lost = store.pulse(&pulse(1, 2), at(400));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_the_dead_and_for_nobody_longer_than_thirty_seconds() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.clear();
         let lost = store.pulse(&pulse(1, 1), at(0));
         let confirmed = Some(lost.record.incarnation);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_store_that_knows_less_than_it_acknowledged_and_another_process_recover() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.pulse(&pulse(1, 1), at(0));
         let old = store.clone();
         store.pulse(&pulse(1, 2), at(400));
@@ -192,7 +192,7 @@ mod tests {
             is_recovering(&store.pulse(&pulse(1, 3), at(800))),
             "an older copy knows of one pulse, not of two"
         );
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.pulse(&pulse(1, 1), at(0));
         store.restart(7);
         assert!(is_recovering(&store.pulse(&pulse(1, 2), at(400))));
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_store_that_is_empty_on_purpose_or_of_an_earlier_release_does_not() {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         store.clear();
         assert!(!is_recovering(&store.pulse(&Pulse { adopts: true, ..pulse(1, 1) }, at(0))));
         store.clear();

@@ -1,9 +1,9 @@
 //! What the conformance suite can't see: memory, replicas, and that a run is repeatable.
 
-use super::Store;
+use super::OriginStore;
 use crate::{Exchange, Expiry, Grant};
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
@@ -18,13 +18,13 @@ fn window(key: u128, sequence: u64, now: Nanos) -> KeySync {
 fn gcra(key: u128) -> KeySync {
     let rate = Rate::new(10, Nanos::from_secs(1)).unwrap();
     let gcra =
-        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: BusyPeriod::default(), rate };
     sync(key, CountSync::Gcra { sync: gcra, burst: 100 })
 }
 
 fn sync(key: u128, counts: CountSync) -> KeySync {
-    let wants = Wants { asks: [1].as_slice().into(), ..Wants::default() };
-    KeySync { key: KeyId::from_hash(key), epoch: 1, counts, wants, settled: Default::default() }
+    let request = GrantRequest { asks: [1].as_slice().into(), ..GrantRequest::default() };
+    KeySync { key: KeyId::from_hash(key), epoch: 1, counts, request, ended_holds: Default::default() }
 }
 
 fn exchange(now: Nanos, syncs: Vec<KeySync>) -> Exchange {
@@ -33,7 +33,7 @@ fn exchange(now: Nanos, syncs: Vec<KeySync>) -> Exchange {
 
 #[test]
 fn what_expires_is_forgotten_so_memory_is_bounded() {
-    let mut store = Store::default();
+    let mut store = OriginStore::default();
     for second in 0..10_000 {
         let now = Nanos::from_secs(1_000_000 + second);
         let key = u128::from(second) * 2;
@@ -50,12 +50,12 @@ fn what_expires_is_forgotten_so_memory_is_bounded() {
 #[test]
 fn a_clone_is_a_replica_that_stopped_following() {
     let now = Nanos::from_secs(1_000_000);
-    let mut store = Store::default();
+    let mut store = OriginStore::default();
     let grant = exchange(now, vec![window(1, 7, now)]);
     store.exchange(&grant, now);
     let replica = store.clone();
     store.exchange(&grant, now);
-    let total = |store: &Store| store.total(KeyId::from_hash(1), 1, Sequence(7));
+    let total = |store: &OriginStore| store.total(KeyId::from_hash(1), 1, Sequence(7));
     assert_eq!((total(&store), total(&replica)), (Some(2), Some(1)));
     store.clear();
     assert_eq!((total(&store), store.len()), (None, 0));
@@ -64,7 +64,7 @@ fn a_clone_is_a_replica_that_stopped_following() {
 #[test]
 fn the_same_calls_give_the_same_answers() {
     let run = || {
-        let mut store = Store::default();
+        let mut store = OriginStore::default();
         let answers: Vec<_> = (0..200_u64)
             .map(|step| {
                 let now = Nanos::from_secs(1_000_000).plus(Nanos::from_millis(step * 37));

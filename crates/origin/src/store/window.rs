@@ -3,10 +3,10 @@
 //! Everything in whole microseconds and exact: `used = current + floor(previous × rest / period)`. Nothing is
 //! created for a key that only looks back at a cell that was never counted in.
 
-use super::reservations::Reservations;
+use super::grant_request::Allotment;
+use super::holds::Holds;
 use super::resolution::{FadingMicros, from_micros, micros_floor, sequence_before};
-use super::wants::Allotted;
-use super::{Occasion, Store};
+use super::{Occasion, OriginStore};
 use tidegate_core::exchange::{CellSync, CountReply, DRAW_AHEAD, KeySync, WindowSync};
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::origin_cell::{NodeId, OriginCell};
@@ -16,29 +16,29 @@ use tidegate_core::{CellId, KeyId, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(super) struct WindowCell {
     pub(super) cell: OriginCell,
-    pub(super) reservations: Reservations,
+    pub(super) holds: Holds,
 }
 
-/// What an ask is compared with.
+/// The counts that an ask is compared with.
 #[derive(Clone, Copy, Debug)]
-struct Weighed {
+struct Evaluation {
     limit: u64,
     current: u64,
     previous: u64,
     fading: Option<FadingMicros>,
     now_us: u64,
-    reserved: u64,
+    held: u64,
     /// Regions that share the world credit; 1: none is looked at.
     regions: u32,
     /// What the other regions haven't heard of.
     unpublished: u64,
 }
 
-impl Weighed {
+impl Evaluation {
     fn fits(&self, units: u64, ahead: u64) -> bool {
         let used = self.current.saturating_add(self.faded()).min(NUMBER_MAX);
         let limit = self.limit.saturating_add(ahead).min(NUMBER_MAX);
-        used.saturating_add(self.reserved).saturating_add(units) <= limit
+        used.saturating_add(self.held).saturating_add(units) <= limit
     }
 
     /// Whether so many more fit beside what the other regions haven't heard of. What costs more than the credit
@@ -49,7 +49,7 @@ impl Weighed {
         }
         let used = self.current.saturating_add(self.faded()).min(NUMBER_MAX);
         let credit = world_credit(self.limit, used, self.regions);
-        match self.unpublished.saturating_add(self.reserved) {
+        match self.unpublished.saturating_add(self.held) {
             0 => units <= credit.max(first),
             unpublished => units <= credit.saturating_sub(unpublished),
         }
@@ -82,17 +82,17 @@ impl Weighed {
     }
 }
 
-impl Store {
+impl OriginStore {
     pub(super) fn publish_window(&mut self, sync: &KeySync, window: &WindowSync, occasion: Occasion) {
         let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
         if self.only_reads(sync, occasion.node) {
             self.publish_beside(current_id, &window.current, occasion);
         } else {
             self.windows.entry(current_id).cell.publish(occasion.node, window.current.published());
-            self.windows.keep_until(current_id, occasion.kept_until(window.current.expires));
+            self.windows.store_until(current_id, occasion.stored_until(window.current.expires));
         }
         if self.windows.get(&current_id).is_some() {
-            self.windows.entry(current_id).reservations.settle(sync, occasion.present);
+            self.windows.entry(current_id).holds.end_holds(sync, occasion.present);
         }
         if let Some(previous) = &window.previous {
             self.publish_beside(previous_id, previous, occasion);
@@ -111,13 +111,18 @@ impl Store {
         } else {
             cell.claim(sent.claim);
         }
-        self.windows.keep_until(id, occasion.kept_until(sent.expires));
+        self.windows.store_until(id, occasion.stored_until(sent.expires));
     }
 
-    pub(super) fn weigh_window(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Allotted {
-        let weighed = self.weighed(sync, window, occasion);
-        let first = sync.wants.asks.first().map_or(0, |ask| (*ask).min(NUMBER_MAX));
-        Allotted::of(&sync.wants, weighed.ahead(), |units, ahead| {
+    pub(super) fn evaluate_window(
+        &self,
+        sync: &KeySync,
+        window: &WindowSync,
+        occasion: Occasion,
+    ) -> Allotment {
+        let weighed = self.evaluation(sync, window, occasion);
+        let first = sync.request.asks.first().map_or(0, |ask| (*ask).min(NUMBER_MAX));
+        Allotment::of(&sync.request, weighed.ahead(), |units, ahead| {
             weighed.fits(units, ahead) && weighed.keeps_to_credit(units, first)
         })
     }
@@ -126,21 +131,21 @@ impl Store {
         &mut self,
         sync: &KeySync,
         window: &WindowSync,
-        allotted: &Allotted,
+        allotted: &Allotment,
         occasion: Occasion,
     ) {
         let [current_id, _] = ids(sync.key, sync.epoch, window);
         let current = self.windows.entry(current_id);
-        let taken = allotted.taken(&sync.wants);
+        let taken = allotted.taken(&sync.request);
         if taken > 0 {
             current.cell.grant(occasion.node, taken);
         }
-        if let Some(id) = sync.wants.reserve.filter(|_| allotted.spent > 0) {
-            current.reservations.reserve(id, allotted.spent, occasion.present);
+        if let Some(id) = sync.request.hold.filter(|_| allotted.spent > 0) {
+            current.holds.hold(id, allotted.spent, occasion.present);
         }
         if sync.epoch > 0 {
             let expires = self.windows.expires(&current_id).unwrap_or_default();
-            self.keep_epoch(sync.key, sync.epoch, expires);
+            self.store_epoch(sync.key, sync.epoch, expires);
         }
     }
 
@@ -151,13 +156,13 @@ impl Store {
         ask: u64,
         occasion: Occasion,
     ) -> Option<Nanos> {
-        let weighed = self.weighed(sync, window, occasion);
+        let weighed = self.evaluation(sync, window, occasion);
         if weighed.fits(ask, 0) {
             return Some(if weighed.keeps_to_credit(ask, ask) { Nanos::ZERO } else { CREDIT_WAIT });
         }
-        if (Weighed { reserved: 0, ..weighed }).fits(ask, 0) {
+        if (Evaluation { held: 0, ..weighed }).fits(ask, 0) {
             let [current_id, _] = ids(sync.key, sync.epoch, window);
-            return self.windows.get(&current_id)?.reservations.earliest(occasion.present);
+            return self.windows.get(&current_id)?.holds.earliest(occasion.present);
         }
         weighed.wait_us(ask).map(from_micros)
     }
@@ -179,17 +184,17 @@ impl Store {
         }
     }
 
-    fn weighed(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Weighed {
+    fn evaluation(&self, sync: &KeySync, window: &WindowSync, occasion: Occasion) -> Evaluation {
         let [current_id, previous_id] = ids(sync.key, sync.epoch, window);
         let current = self.windows.get(&current_id);
         let previous = self.windows.get(&previous_id).filter(|_| window.previous.is_some());
-        Weighed {
+        Evaluation {
             limit: window.limit.min(NUMBER_MAX),
             current: current.map_or(0, |current| current.cell.in_use()),
             previous: previous.map_or(0, |previous| previous.cell.in_use()),
             fading: window.fading.map(FadingMicros::from),
             now_us: micros_floor(occasion.now),
-            reserved: current.map_or(0, |current| current.reservations.amount(occasion.present)),
+            held: current.map_or(0, |current| current.holds.amount(occasion.present)),
             regions: window.regions,
             unpublished: current.map_or(0, |current| current.cell.unpublished()),
         }

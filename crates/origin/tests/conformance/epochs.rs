@@ -1,6 +1,6 @@
 //! Resets: a key moves on to new cells, and nothing of the old ones follows it there.
 
-use crate::messages::{Said, Saying, fixed, gcra, key, per_second, seconds};
+use crate::messages::{ReplyFields, Saying, fixed, gcra, key, per_second, seconds};
 use crate::region::Region;
 use tidegate_core::Nanos;
 use tidegate_origin::Expiry;
@@ -33,7 +33,7 @@ pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: 
     let expiry = in_an_hour(region).await;
     let shard = region.origin().shard_of(key(1));
     let order =
-        |known: u16, order: u64| region.origin().reset_by_order(shard, key(1), known, expiry, Some(order));
+        |known: u16, order: u64| region.origin().reset_once(shard, key(1), known, expiry, Some(order));
     for known in [0, 0, 1] {
         assert_eq!(order(known, 7).await, Ok(1));
     }
@@ -43,7 +43,7 @@ pub(crate) async fn an_order_is_carried_out_once_however_many_nodes_ask(region: 
     assert_eq!(order(0, 8).await, Ok(3), "an older order that comes late");
     // A key of its own.
     let other = region.origin().shard_of(key(2));
-    assert_eq!(region.origin().reset_by_order(other, key(2), 4, expiry, Some(7)).await, Ok(5));
+    assert_eq!(region.origin().reset_once(other, key(2), 4, expiry, Some(7)).await, Ok(5));
 }
 
 pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_and_asks_in_the_new_epoch(region: &Region) {
@@ -55,7 +55,7 @@ pub(crate) async fn a_node_that_missed_a_reset_publishes_nothing_and_asks_in_the
     let told = region.sync(1, missed).await;
     assert_eq!((told.epoch, told.cell().component, told.cell().total, told.owners()), (1, 2, 5, 2));
     assert_eq!(told.granted.as_slice(), [true, true, false]);
-    let held = region.sync(1, window.clone().asking(&[4]).reserving(71)).await;
+    let held = region.sync(1, window.clone().asking(&[4]).holding(71)).await;
     assert!(held.granted[0] && held.epoch == 1);
     let after = region.sync(2, window.at_epoch(1).asking(&[1, 2])).await;
     assert_eq!((after.granted.as_slice(), after.cell().total), ([true, false].as_slice(), 6));

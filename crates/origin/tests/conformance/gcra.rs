@@ -1,8 +1,8 @@
 //! GCRA: publishes that arrive at once, late, twice, or at a store that lost its data.
 
-use crate::messages::{Said, Saying, gcra, millis, per_second, seconds};
+use crate::messages::{ReplyFields, Saying, gcra, millis, per_second, seconds};
 use crate::region::Region;
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::{Nanos, Rate};
 
 pub(crate) async fn a_lost_reply_and_a_retry_charge_once(region: &Region) {
@@ -11,7 +11,7 @@ pub(crate) async fn a_lost_reply_and_a_retry_charge_once(region: &Region) {
     let five = sync.clone().arrival(|arrival| (arrival.cumulative, arrival.oldest) = (5, start));
     for _ in 0..3 {
         let reply = region.sync(1, five.clone()).await;
-        assert_eq!(reply.busy(), Busy { tat: start.plus(millis(500)), since: start });
+        assert_eq!(reply.busy(), BusyPeriod { tat: start.plus(millis(500)), since: start });
         assert_eq!((reply.own(), reply.owners()), (5, 1));
     }
     let seven = sync.arrival(|arrival| (arrival.cumulative, arrival.oldest) = (7, start));
@@ -27,12 +27,12 @@ pub(crate) async fn nodes_share_one_arrival_time(region: &Region) {
         assert_eq!((reply.own(), u64::from(reply.owners())), (node, node));
     }
     let busy = region.sync(9, gcra(1, per_second(10), 100)).await.busy();
-    assert_eq!(busy, Busy { tat: start.plus(millis(601)), since: start.plus(millis(1)) });
+    assert_eq!(busy, BusyPeriod { tat: start.plus(millis(601)), since: start.plus(millis(1)) });
 }
 
 pub(crate) async fn a_forgetful_store_takes_the_nodes_pair(region: &Region) {
     let start = region.now().await;
-    let pair = Busy { tat: start.plus(millis(900)), since: start };
+    let pair = BusyPeriod { tat: start.plus(millis(900)), since: start };
     let sync = gcra(1, per_second(10), 100).arrival(|arrival| {
         (arrival.cumulative, arrival.acked, arrival.oldest) = (9, 8, start.plus(millis(800)));
         arrival.busy = pair;
@@ -58,9 +58,9 @@ pub(crate) async fn late_news_is_paid_by_the_idle_time_between(region: &Region) 
         region.sync(1, told(number, 3, since)).await;
     }
     let little = region.sync(2, told(1, 2, start)).await;
-    assert_eq!(little.busy(), Busy { tat: since.plus(millis(300)), since });
+    assert_eq!(little.busy(), BusyPeriod { tat: since.plus(millis(300)), since });
     let much = region.sync(2, told(2, 15, start)).await;
-    assert_eq!(much.busy(), Busy { tat: since.plus(millis(800)), since: start });
+    assert_eq!(much.busy(), BusyPeriod { tat: since.plus(millis(800)), since: start });
     for (node, owed) in [(2, 300), (3, 300), (4, 800), (5, 1_300)] {
         let busy = region.sync(node, told(3, 5, start)).await.busy();
         assert_eq!(busy.tat, since.plus(millis(owed)), "it pays once");
@@ -75,7 +75,7 @@ pub(crate) async fn a_burst_is_granted_and_no_more(region: &Region) {
     let reply = region.sync_at(1, now, sync.clone().asking(&[1; 11])).await;
     assert_eq!(reply.granted.iter().filter(|granted| **granted).count(), 10);
     // 10 × 7/3 s, rounded up once.
-    let busy = Busy { tat: now.plus(Nanos::new(23_333_333_334)), since: now };
+    let busy = BusyPeriod { tat: now.plus(Nanos::new(23_333_333_334)), since: now };
     assert_eq!((reply.busy(), reply.own()), (busy, 10));
     let large = gcra(round + 1, thirds, 10).asking(&[4, 11, 7, 6]);
     assert_eq!(region.sync_at(1, now, large).await.granted.as_slice(), [true, false, false, true]);
@@ -116,7 +116,7 @@ pub(crate) async fn a_changed_rate_keeps_what_was_spent(region: &Region) {
     let now = region.now().await;
     region.sync_at(1, now, gcra(round, per_second(100), 50).asking(&[10])).await;
     let slower = region.sync_at(1, now, gcra(round, per_second(1), 50)).await;
-    assert_eq!(slower.busy(), Busy { tat: now.plus(seconds(10)), since: now });
+    assert_eq!(slower.busy(), BusyPeriod { tat: now.plus(seconds(10)), since: now });
     let faster = region.sync_at(2, now, gcra(round, per_second(1_000), 50)).await;
     assert_eq!(faster.busy().tat, now.plus(millis(10)));
     assert_eq!(region.sync_at(1, now, gcra(round, per_second(1_000), 50)).await.busy(), faster.busy());

@@ -1,6 +1,6 @@
 //! Granting from windows: in order while it fits, weighed exactly, with a wait that is exact.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, millis, seconds, sliding};
+use crate::messages::{ReplyFields, SEQUENCE, Saying, fixed, millis, seconds, sliding};
 use crate::region::Region;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::Fading;

@@ -15,7 +15,7 @@ fn beat(node: u64) -> Heartbeat {
         fingerprint: 0xfeed,
         alive_for: millis(200),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: Acceptance::New,
     }
 }
@@ -112,10 +112,10 @@ pub(crate) async fn a_reset_that_is_told_again_counts_once(region: &Region) {
     let expires = now.plus(millis(60_000));
     let expiry = Expiry { at: expires, now };
     let shard = region.origin().shard_of(key);
-    let done = |epoch, order| DoneReset { reset: Reset { key, epoch }, order, expires };
+    let done = |epoch, reset_id| DoneReset { reset: Reset { key, epoch }, reset_id, expires };
     region.origin().restore_reset(shard, done(3, Some(9)), now).await.unwrap();
     region.origin().restore_reset(shard, done(2, None), now).await.unwrap();
-    let ordered = async |order| region.origin().reset_by_order(shard, key, 0, expiry, Some(order)).await;
+    let ordered = async |reset_id| region.origin().reset_once(shard, key, 0, expiry, Some(reset_id)).await;
     assert_eq!(ordered(9).await, Ok(3), "it was carried out before the loss");
     assert_eq!(ordered(10).await, Ok(4));
     region.origin().restore_reset(shard, done(3, Some(9)), now).await.unwrap();
@@ -156,12 +156,12 @@ pub(crate) async fn the_world_is_told_with_the_heartbeat(region: &Region) {
     let world = async || region.origin().beat(beat(1)).await.unwrap().world;
     assert_eq!(world().await, None);
     let view = WorldView { regions: 3, version: 7, policy: WorldPolicy::Headroom };
-    region.origin().tell_world(view).await.unwrap();
+    region.origin().publish_world_view(view).await.unwrap();
     assert_eq!(world().await, Some(view));
     let older = WorldView { regions: 2, version: 6, ..view };
-    region.origin().tell_world(older).await.unwrap();
+    region.origin().publish_world_view(older).await.unwrap();
     assert_eq!(world().await, Some(view), "an older worker was slow");
     let other = WorldView { policy: WorldPolicy::Floor { thousandths: 500 }, ..view };
-    region.origin().tell_world(other).await.unwrap();
+    region.origin().publish_world_view(other).await.unwrap();
     assert_eq!(world().await, Some(other));
 }

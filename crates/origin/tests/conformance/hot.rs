@@ -13,8 +13,8 @@ fn keys(count: u64) -> Vec<HotKey> {
     (0..count).map(|number| HotKey { key: key(number), per_second: number * 1_000 }).collect()
 }
 
-fn report(node: u64, heard: u64, count: u64) -> HotReport {
-    HotReport { node: NodeId(node), heard, keys: keys(count) }
+fn report(node: u64, applied: u64, count: u64) -> HotReport {
+    HotReport { node: NodeId(node), applied, keys: keys(count) }
 }
 
 pub(crate) async fn what_each_node_said_last_is_gathered(region: &Region) {
@@ -32,12 +32,12 @@ pub(crate) async fn what_each_node_said_last_is_gathered(region: &Region) {
 pub(crate) async fn the_hot_set_is_heard_once_and_the_latest_wins(region: &Region) {
     let origin = region.origin();
     let news = |stamp, count| HotNews { stamp, keys: keys(count) };
-    origin.tell_hot(&news(1 << 50, 2)).await.unwrap();
-    origin.tell_hot(&news((1 << 50) - 1, 3)).await.unwrap();
+    origin.publish_hot_keys(&news(1 << 50, 2)).await.unwrap();
+    origin.publish_hot_keys(&news((1 << 50) - 1, 3)).await.unwrap();
     assert_eq!(origin.report_hot(&report(1, 0, 0)).await.unwrap().news, Some(news(1 << 50, 2)));
     assert_eq!(origin.report_hot(&report(1, 1 << 50, 0)).await.unwrap().news, None);
     let most = u64::try_from(HOT_KEYS_MAX).unwrap();
-    origin.tell_hot(&news((1 << 50) + 1, most)).await.unwrap();
-    let heard = origin.report_hot(&report(1, 1 << 50, most)).await.unwrap();
-    assert_eq!(heard.news, Some(news((1 << 50) + 1, most)), "a full set gets through");
+    origin.publish_hot_keys(&news((1 << 50) + 1, most)).await.unwrap();
+    let applied = origin.report_hot(&report(1, 1 << 50, most)).await.unwrap();
+    assert_eq!(applied.news, Some(news((1 << 50) + 1, most)), "a full set gets through");
 }

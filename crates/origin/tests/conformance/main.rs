@@ -8,6 +8,7 @@ mod expiry;
 mod gcra;
 mod grants;
 mod heartbeats;
+mod holds;
 mod hot;
 mod messages;
 mod owners;
@@ -16,7 +17,6 @@ mod publish;
 mod quotas;
 mod random;
 mod region;
-mod reservations;
 mod same_as_the_store;
 mod skew;
 mod together;
@@ -74,13 +74,13 @@ conformance! {
         waiting_for_the_current_cell_to_fade_is_exact,
         an_ask_beyond_the_limit_is_told_no_time,
         a_draw_needs_room_and_takes_at_most_10_ms_of_refill;
-    reservations:
-        only_granting_sees_a_reservation,
-        a_reservation_lapses_after_250_ms_of_the_stores_time,
-        a_publish_that_names_it_confirms_a_reservation,
-        a_released_reservation_gives_its_room_back,
-        two_requests_reserving_at_once_share_the_room,
-        a_repeated_reservation_replaces_itself;
+    holds:
+        only_granting_sees_a_hold,
+        a_hold_expires_after_250_ms_of_the_stores_time,
+        a_publish_that_names_it_confirms_a_hold,
+        a_released_hold_gives_its_room_back,
+        two_requests_that_hold_at_once_share_the_room,
+        a_repeated_hold_replaces_itself;
     together:
         all_keys_grant_or_none_does,
         a_refusal_tells_each_key_how_long_it_alone_would_wait,
@@ -114,8 +114,8 @@ conformance! {
     world:
         one_node_leads_until_its_lease_ends_or_it_gives_up,
         an_origin_keeps_its_id_and_a_forgetful_one_takes_the_id_it_had,
-        a_letter_is_in_the_mailbox_once_and_the_oldest_are_taken_first,
-        a_full_mailbox_says_so,
+        a_cell_is_queued_once_and_the_oldest_are_dequeued_first,
+        a_full_publish_queue_rejects,
         an_import_raises_the_total_and_registers_nobody,
         a_key_that_was_reset_elsewhere_is_reset_here,
         totals_are_read_with_what_is_published_of_them,

@@ -2,9 +2,9 @@
 
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{
-    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, ReservationId, Wants, WindowSync,
+    CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, WindowSync,
 };
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::{KeyId, Nanos, Rate, Sequence};
 
 pub(crate) const SEQUENCE: Sequence = Sequence(1_000);
@@ -42,7 +42,7 @@ pub(crate) fn sliding(number: u64, limit: u64, now: Nanos, fading: Fading) -> Ke
 /// A GCRA key of a node that has admitted nothing yet.
 pub(crate) fn gcra(number: u64, rate: Rate, burst: u64) -> KeySync {
     let sync_of_node =
-        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: Busy::default(), rate };
+        GcraSync { cumulative: 0, acked: 0, sent: 0, oldest: Nanos::ZERO, busy: BusyPeriod::default(), rate };
     sync(number, CountSync::Gcra { sync: sync_of_node, burst })
 }
 
@@ -52,7 +52,13 @@ pub(crate) fn per_second(count: u64) -> Rate {
 }
 
 fn sync(number: u64, counts: CountSync) -> KeySync {
-    KeySync { key: key(number), epoch: 0, counts, wants: Wants::default(), settled: Default::default() }
+    KeySync {
+        key: key(number),
+        epoch: 0,
+        counts,
+        request: GrantRequest::default(),
+        ended_holds: Default::default(),
+    }
 }
 
 /// What a sync says beside the usual.
@@ -90,19 +96,19 @@ pub(crate) trait Saying: Sized {
     }
 
     fn asking(self, asks: &[u64]) -> KeySync {
-        self.change(|sync| sync.wants.asks = asks.into())
+        self.change(|sync| sync.request.asks = asks.into())
     }
 
     fn drawing(self) -> KeySync {
-        self.change(|sync| sync.wants.draw = true)
+        self.change(|sync| sync.request.draw = true)
     }
 
-    fn reserving(self, id: u64) -> KeySync {
-        self.change(|sync| sync.wants.reserve = Some(ReservationId(id)))
+    fn holding(self, id: u64) -> KeySync {
+        self.change(|sync| sync.request.hold = Some(HoldId(id)))
     }
 
     fn settling(self, id: u64) -> KeySync {
-        self.change(|sync| sync.settled.push(ReservationId(id)))
+        self.change(|sync| sync.ended_holds.push(HoldId(id)))
     }
 
     fn at_epoch(self, epoch: u16) -> KeySync {
@@ -118,16 +124,16 @@ impl Saying for KeySync {
 }
 
 /// What a reply says.
-pub(crate) trait Said {
+pub(crate) trait ReplyFields {
     fn cell(&self) -> CellReply;
     fn previous(&self) -> CellReply;
     fn owners(&self) -> u32;
-    fn busy(&self) -> Busy;
+    fn busy(&self) -> BusyPeriod;
     /// The node's own component, of a window or a GCRA key.
     fn own(&self) -> u64;
 }
 
-impl Said for KeyReply {
+impl ReplyFields for KeyReply {
     fn cell(&self) -> CellReply {
         let CountReply::Window { current, .. } = self.counts else { panic!("{self:?}") };
         current
@@ -143,7 +149,7 @@ impl Said for KeyReply {
         owners
     }
 
-    fn busy(&self) -> Busy {
+    fn busy(&self) -> BusyPeriod {
         let CountReply::Gcra { busy, .. } = self.counts else { panic!("{self:?}") };
         busy
     }

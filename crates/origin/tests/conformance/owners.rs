@@ -1,6 +1,6 @@
 //! Folding: a hash that every incarnation of a node left a field in becomes small, and nothing that was counted changes.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds};
+use crate::messages::{ReplyFields, SEQUENCE, Saying, fixed, gcra, key, millis, per_second, seconds};
 use crate::region::{Region, stem};
 use tidegate_core::exchange::{CountSync, KeySync};
 use tidegate_core::origin_cell::NodeId;

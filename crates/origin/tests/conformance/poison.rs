@@ -1,21 +1,23 @@
 //! Redis: what doesn't belong into a key costs that key its answer, its neighbours nothing, and isn't touched.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds, sliding};
+use crate::messages::{
+    ReplyFields, SEQUENCE, Saying, fixed, gcra, key, millis, per_second, seconds, sliding,
+};
 use crate::region::{Region, stem};
 use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_origin::{Expiry, Grant, Heartbeat, KeyError, OriginError};
-use tidegate_testkit::Reply;
+use tidegate_testkit::RespValue;
 
 const NO_COUNTS: [&str; 9] =
     ["", "text", "-1", "1.5", "1e3", " 1", "0x10", "9223372036854775807", "9007199254740994"];
 const NO_INSTANTS: [&str; 6] = ["", "text", "5", "1.5", "-1.000000000", "99999999999.000000000"];
 
-async fn dump(region: &Region) -> Vec<Reply> {
+async fn dump(region: &Region) -> Vec<RespValue> {
     let mut names: Vec<String> =
-        region.server().demand(&["KEYS", "*"]).await.items().iter().filter_map(Reply::text).collect();
+        region.server().demand(&["KEYS", "*"]).await.items().iter().filter_map(RespValue::text).collect();
     names.sort();
     let mut dump = Vec::new();
     for name in names.iter().filter(|name| !name.contains(&format!("{:032x}", key(1).get()))) {
@@ -132,7 +134,7 @@ async fn poisoned_heartbeats_are_told_apart_from_another_secret() {
         fingerprint: 5,
         alive_for: seconds(5),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: tidegate_origin::Acceptance::New,
     };
     for command in [
@@ -164,5 +166,5 @@ async fn a_busy_period_before_that_ends_within_this_one_is_no_longer_known() {
     let (from, to) = (shown(start), shown(since.plus(seconds(1))));
     region.server().demand(&["HSET", &name, "d", &from, "e", &to]).await;
     let busy = region.sync(2, told(2, start)).await.busy();
-    assert_eq!(busy, Busy { tat: since.plus(millis(300)), since }, "the idle second pays");
+    assert_eq!(busy, BusyPeriod { tat: since.plus(millis(300)), since }, "the idle second pays");
 }

@@ -1,9 +1,11 @@
 //! Publishing and reading: absolute, merged by max, healed by claims.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, gcra, key, millis, per_second, seconds, sliding};
+use crate::messages::{
+    ReplyFields, SEQUENCE, Saying, fixed, gcra, key, millis, per_second, seconds, sliding,
+};
 use crate::region::Region;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{Fading, KeyReply, KeySync, Wants};
+use tidegate_core::exchange::{Fading, GrantRequest, KeyReply, KeySync};
 
 pub(crate) async fn a_publish_is_absolute_and_a_retry_counts_once(region: &Region) {
     let sync = fixed(1, 100, region.now().await).publishing(5, 5);
@@ -68,7 +70,8 @@ pub(crate) async fn survivors_of_a_loss_grow_side_by_side(region: &Region) {
 /// Who only looks leaves no trace, and an owner that looks stays one.
 pub(crate) async fn a_peek_reads_and_makes_nobody_an_owner(region: &Region) {
     let now = region.now().await;
-    let peek = |sync: KeySync| KeySync { wants: Wants { peek: true, ..Wants::default() }, ..sync };
+    let peek =
+        |sync: KeySync| KeySync { request: GrantRequest { peek: true, ..GrantRequest::default() }, ..sync };
     let limits = [fixed(1, 100, now), gcra(2, per_second(1), 5)];
     for sync in &limits {
         assert_eq!(region.sync(7, peek(sync.clone())).await.component_before, None);

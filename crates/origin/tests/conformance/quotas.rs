@@ -5,14 +5,14 @@ use crate::region::Region;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::slice::Lease;
 use tidegate_core::{Burst, KeyId, Nanos, Rate, SliceSize, Spec};
-use tidegate_origin::{Offered, QuotaNews, QuotaReport, Share, ToldSlice};
+use tidegate_origin::{OfferedDemand, QuotaNews, QuotaReport, Share, SliceReport};
 
 const LONG: Nanos = Nanos::from_secs(60);
 
 fn report(node: u64, applied: u64, keys: u64) -> QuotaReport {
     let rate = Rate::new(7, Nanos::from_secs(1)).unwrap();
     let spec = Spec::Gcra { rate, burst: Burst::new(9).unwrap() };
-    let offered = (0..keys).map(|key| Offered {
+    let offered = (0..keys).map(|key| OfferedDemand {
         key: KeyId::from_hash(u128::from(key) << 64 | 5),
         spec,
         is_abuse: key % 2 == 1,
@@ -26,7 +26,7 @@ fn news(stamp: u64, amount: u64) -> QuotaNews {
     let lease =
         Lease { size, whole: 100, until: Nanos::from_secs(1 << 31), rises: Nanos::from_secs(1 << 32) };
     let share = Share { version: 3, index: 1, members: 3, is_active: true };
-    QuotaNews { stamp, share, slices: vec![ToldSlice { key: KeyId::from_hash(u128::MAX - 1), lease }] }
+    QuotaNews { stamp, share, slices: vec![SliceReport { key: KeyId::from_hash(u128::MAX - 1), lease }] }
 }
 
 pub(crate) async fn a_worker_hears_what_each_node_said_last(region: &Region) {
@@ -47,12 +47,12 @@ pub(crate) async fn a_worker_hears_what_each_node_said_last(region: &Region) {
 
 pub(crate) async fn nodes_hear_the_latest_news_once(region: &Region) {
     let origin = region.origin();
-    origin.tell_quotas(&news(1 << 50, 10)).await.unwrap();
-    origin.tell_quotas(&news((1 << 50) - 1, 99)).await.unwrap();
+    origin.publish_quotas(&news(1 << 50, 10)).await.unwrap();
+    origin.publish_quotas(&news((1 << 50) - 1, 99)).await.unwrap();
     let heard = origin.report_quotas(&report(1, 0, 1)).await.unwrap();
     assert_eq!(heard.news.as_deref(), Some(&news(1 << 50, 10)), "a slower worker's come too late");
     assert_eq!(origin.report_quotas(&report(1, 1 << 50, 1)).await.unwrap().news, None);
-    origin.tell_quotas(&news((1 << 50) + 1, 20)).await.unwrap();
+    origin.publish_quotas(&news((1 << 50) + 1, 20)).await.unwrap();
     let heard = origin.report_quotas(&report(1, 1 << 50, 1)).await.unwrap();
     assert_eq!(heard.news.as_deref(), Some(&news((1 << 50) + 1, 20)));
     region.forget().await;
@@ -61,11 +61,11 @@ pub(crate) async fn nodes_hear_the_latest_news_once(region: &Region) {
 
 pub(crate) async fn a_store_that_forgot_who_reported_says_so(region: &Region) {
     let origin = region.origin();
-    let forgot_at = async || origin.gather_quotas(LONG).await.unwrap().forgot_at;
+    let forgot_at = async || origin.gather_quotas(LONG).await.unwrap().lost_data_at;
     let reported = async |node, applied| origin.report_quotas(&report(node, applied, 1)).await.unwrap();
     assert_eq!(forgot_at().await, Nanos::ZERO, "nobody was there before");
     assert!(!reported(1, 0).await.is_behind);
-    origin.tell_quotas(&news(1 << 50, 10)).await.unwrap();
+    origin.publish_quotas(&news(1 << 50, 10)).await.unwrap();
     assert!(!reported(2, 0).await.is_behind && !reported(1, 1 << 50).await.is_behind);
     assert!(!reported(2, (1 << 50) - 1).await.is_behind);
     assert_eq!(forgot_at().await, Nanos::ZERO, "a region that is new");
@@ -83,14 +83,14 @@ pub(crate) async fn a_store_that_forgot_who_reported_says_so(region: &Region) {
 
     // A worker may tell again before anybody reports.
     region.forget().await;
-    origin.tell_quotas(&news(1 << 51, 10)).await.unwrap();
+    origin.publish_quotas(&news(1 << 51, 10)).await.unwrap();
     let later = reported(1, 1 << 50).await;
     assert!(!later.is_behind && later.news.is_some());
     assert_eq!(forgot_at().await, later.now);
 
     // Or only such report as heard nothing yet.
     region.forget().await;
-    origin.tell_quotas(&news(1 << 51, 10)).await.unwrap();
+    origin.publish_quotas(&news(1 << 51, 10)).await.unwrap();
     let fresh = reported(3, 0).await;
     assert_eq!(forgot_at().await, fresh.now);
 

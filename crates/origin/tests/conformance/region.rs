@@ -7,7 +7,7 @@ use tidegate_core::exchange::{KeyReply, KeySync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
 use tidegate_origin::{
-    Exchange, Exchanged, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl,
+    Exchange, ExchangeReply, Grant, KeyError, MemoryOrigin, Origin, RedisOptions, RedisOrigin, RedisUrl,
     WorldCell,
 };
 use tidegate_testkit::{Redis, RedisBinary};
@@ -87,7 +87,7 @@ impl Region {
     /// The store loses its memory.
     pub(crate) async fn forget(&self) {
         match self {
-            Region::Memory { origin, .. } => origin.with_store(tidegate_origin::Store::clear),
+            Region::Memory { origin, .. } => origin.with_store(tidegate_origin::OriginStore::clear),
             Region::Redis { server, .. } => drop(server.demand(&["FLUSHALL"]).await),
         }
     }
@@ -117,7 +117,7 @@ impl Region {
         now: Nanos,
         grant: Grant,
         syncs: Vec<KeySync>,
-    ) -> Exchanged {
+    ) -> ExchangeReply {
         let shard = self.origin().shard_of(syncs[0].key);
         let exchange = Exchange { node: NodeId(node), now, syncs, grant, reads_record: false };
         self.origin().exchange(shard, &exchange).await.unwrap()

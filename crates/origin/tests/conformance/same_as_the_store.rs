@@ -8,17 +8,17 @@ use crate::random::Random;
 use crate::region::Region;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::{
-    CellSync, CountReply, CountSync, Fading, KeyReply, KeySync, LeaseWish, ReservationId, Wants,
+    CellSync, CountReply, CountSync, Fading, GrantRequest, HoldId, KeyReply, KeySync, LeaseRequest,
 };
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Rate, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Expiry, Grant, Store, WorldCell};
+use tidegate_origin::{Exchange, ExchangeReply, Expiry, Grant, OriginStore, WorldCell};
 
 const STEPS: u64 = 60;
 const NODES: u64 = 3;
 const KEYS: u64 = 5;
-/// The ids of reservations follow this one: digits that mean something else beside them.
+/// The ids of holds follow this one: digits that mean something else beside them.
 const RESERVATIONS: u64 = 0xdddd_0000_0000_0000;
 
 /// A run's keys, whose limits stay as they are for most of it.
@@ -122,7 +122,7 @@ impl Run {
                 (sync.cumulative, sync.acked, sync.sent) = (self.amount(), self.amount(), self.amount());
                 sync.oldest = self.instant();
                 if self.random.one_in(3) {
-                    sync.busy = Busy { tat: self.instant(), since: self.instant() };
+                    sync.busy = BusyPeriod { tat: self.instant(), since: self.instant() };
                 }
             }
         }
@@ -132,11 +132,11 @@ impl Run {
 
     /// A peek of a node that has counted nothing.
     fn peek(sync: &mut KeySync) {
-        sync.wants = Wants { peek: true, ..Wants::default() };
+        sync.request = GrantRequest { peek: true, ..GrantRequest::default() };
         match &mut sync.counts {
             CountSync::Window(window) => (window.current.component, window.current.acked) = (0, 0),
             CountSync::Gcra { sync, .. } => {
-                (sync.cumulative, sync.acked, sync.sent, sync.busy) = (0, 0, 0, Busy::default());
+                (sync.cumulative, sync.acked, sync.sent, sync.busy) = (0, 0, 0, BusyPeriod::default());
             }
         }
     }
@@ -144,18 +144,18 @@ impl Run {
     fn want(&mut self, sync: &mut KeySync) {
         if self.random.one_in(2) {
             let asks = self.random.pick(&[1, 1, 2, 5]);
-            sync.wants.asks = (0..asks).map(|_| self.amount()).collect();
+            sync.request.asks = (0..asks).map(|_| self.amount()).collect();
         }
-        sync.wants.draw = self.random.one_in(4);
+        sync.request.draw = self.random.one_in(4);
         if self.random.one_in(4) {
             let parts = NonZeroU32::new(self.random.pick(&[1, 2, 3, 12])).unwrap();
-            sync.wants.lease = Some(LeaseWish { most: self.amount(), parts });
+            sync.request.lease = Some(LeaseRequest { most: self.amount(), parts });
         }
-        if sync.wants.asks.len() == 1 && self.random.one_in(4) {
-            sync.wants.reserve = Some(ReservationId(RESERVATIONS + self.random.below(4)));
+        if sync.request.asks.len() == 1 && self.random.one_in(4) {
+            sync.request.hold = Some(HoldId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(6) {
-            sync.settled.push(ReservationId(RESERVATIONS + self.random.below(4)));
+            sync.ended_holds.push(HoldId(RESERVATIONS + self.random.below(4)));
         }
         if self.random.one_in(10) {
             sync.epoch = self.random.pick(&[0, 0, 1, 2]);
@@ -218,7 +218,7 @@ fn is_alike(ours: &KeyReply, theirs: &KeyReply, start: Nanos) -> bool {
     alike && ours == *theirs
 }
 
-fn are_alike(ours: &Exchanged, theirs: &Exchanged, start: Nanos) -> bool {
+fn are_alike(ours: &ExchangeReply, theirs: &ExchangeReply, start: Nanos) -> bool {
     let mut pairs = ours.replies.iter().zip(&theirs.replies);
     pairs.all(|(ours, theirs)| match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => is_alike(ours, theirs, start),
@@ -228,7 +228,7 @@ fn are_alike(ours: &Exchanged, theirs: &Exchanged, start: Nanos) -> bool {
 
 async fn run_once(region: &Region, seed: u64) {
     region.forget().await;
-    let mut store = Store::default();
+    let mut store = OriginStore::default();
     let mut run = Run::new(seed, region.now().await);
     let shard = region.origin().shard_of(key(0));
     for step in 0..STEPS {

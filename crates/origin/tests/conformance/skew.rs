@@ -1,6 +1,6 @@
 //! Stores go by the time that nodes send, whatever their own clocks show.
 
-use crate::messages::{Said, Saying, fixed, gcra, per_second, seconds};
+use crate::messages::{ReplyFields, Saying, fixed, gcra, per_second, seconds};
 use crate::region::Region;
 
 pub(crate) async fn a_store_goes_by_the_time_of_its_nodes(region: &Region) {

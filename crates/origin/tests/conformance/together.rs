@@ -1,6 +1,6 @@
 //! Several limits of one request that share a place: granted all or none, in one call.
 
-use crate::messages::{Said, Saying, fixed, gcra, millis, per_second, seconds, sliding};
+use crate::messages::{ReplyFields, Saying, fixed, gcra, millis, per_second, seconds, sliding};
 use crate::region::Region;
 use tidegate_core::Nanos;
 use tidegate_core::exchange::{Fading, KeyReply, KeySync};

@@ -1,98 +1,109 @@
 //! What nodes and their world worker leave with the origin for each other.
 
-use crate::messages::{SEQUENCE, Said, Saying, fixed, key, millis, seconds};
+use crate::messages::{ReplyFields, SEQUENCE, Saying, fixed, key, millis, seconds};
 use crate::region::Region;
 use std::sync::Arc;
 use tidegate_core::counts::CellReply;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::world::CREDIT_WAIT;
 use tidegate_core::{CellId, Nanos, Sequence};
-use tidegate_origin::{CellTotal, Heartbeat, Lead, LeadWish, Leading, Letter, OriginId, WorldCell};
+use tidegate_origin::{
+    CellTotal, Heartbeat, LeaderCandidate, LeaderRequest, LeaderStatus, OriginId, PublishRequest, WorldCell,
+};
 
 fn cell(number: u64) -> CellId {
     CellId { key: key(number), epoch: 0, sequence: SEQUENCE }
 }
 
-fn letter(number: u64, limit: u64) -> Letter {
+fn request(number: u64, limit: u64) -> PublishRequest {
     let name = Arc::from("t\u{1f}n:a\u{1f}r\u{1f}Zoë: 5");
-    Letter { cell: cell(number), limit, expires: Nanos::from_secs(2_000_000_000), name }
+    PublishRequest { cell: cell(number), limit, expires: Nanos::from_secs(2_000_000_000), name }
 }
 
-async fn lead(region: &Region, node: u64, wish: LeadWish) -> Leading {
-    let proposed = Some(OriginId { id: node * 100, life: node * 1_000 });
-    region.origin().lead(Lead { node: NodeId(node), wish, proposed }).await.unwrap()
+async fn lead(region: &Region, node: u64, wish: LeaderRequest) -> LeaderStatus {
+    let proposed = Some(OriginId { id: node * 100, incarnation: node * 1_000 });
+    region.origin().lead(LeaderCandidate { node: NodeId(node), request: wish, proposed }).await.unwrap()
 }
 
 pub(crate) async fn one_node_leads_until_its_lease_ends_or_it_gives_up(region: &Region) {
-    let long = LeadWish::Lead { lease: seconds(60) };
-    let short = LeadWish::Lead { lease: millis(100) };
+    let long = LeaderRequest::Lead { lease: seconds(60) };
+    let short = LeaderRequest::Lead { lease: millis(100) };
     assert!(lead(region, 1, long).await.is_leader);
     assert!(!lead(region, 2, long).await.is_leader);
-    assert!(!lead(region, 2, LeadWish::GiveUp).await.is_leader, "it isn't another one's to give up");
+    assert!(!lead(region, 2, LeaderRequest::GiveUp).await.is_leader, "it isn't another one's to give up");
     assert!(lead(region, 1, long).await.is_leader, "kept");
-    assert!(!lead(region, 1, LeadWish::GiveUp).await.is_leader);
+    assert!(!lead(region, 1, LeaderRequest::GiveUp).await.is_leader);
     assert!(lead(region, 2, short).await.is_leader);
     region.wait(millis(101)).await;
     assert!(lead(region, 1, long).await.is_leader, "the second's lease has ended");
 }
 
 pub(crate) async fn an_origin_keeps_its_id_and_a_forgetful_one_takes_the_id_it_had(region: &Region) {
-    let long = LeadWish::Lead { lease: seconds(60) };
-    let newcomer = Lead { node: NodeId(9), wish: long, proposed: None };
+    let long = LeaderRequest::Lead { lease: seconds(60) };
+    let newcomer = LeaderCandidate { node: NodeId(9), request: long, proposed: None };
     let nobody = region.origin().lead(newcomer).await.unwrap();
     assert_eq!((nobody.origin, nobody.is_leader), (None, false), "others speak first");
-    let first = OriginId { id: 100, life: 1_000 };
+    let first = OriginId { id: 100, incarnation: 1_000 };
     assert_eq!(lead(region, 1, long).await.origin, Some(first));
     assert_eq!(lead(region, 2, long).await.origin, Some(first));
     assert_eq!(region.origin().lead(newcomer).await.unwrap().origin, Some(first));
     region.forget().await;
-    let proposed = Some(OriginId { life: 77, ..first });
-    let again = region.origin().lead(Lead { node: NodeId(2), wish: long, proposed }).await.unwrap();
+    let proposed = Some(OriginId { incarnation: 77, ..first });
+    let again =
+        region.origin().lead(LeaderCandidate { node: NodeId(2), request: long, proposed }).await.unwrap();
     assert_eq!((again.origin, again.is_leader), (proposed, true), "the same id, in another life");
     let beat = |node, heard| Heartbeat {
         node: NodeId(node),
         fingerprint: 1,
         alive_for: seconds(60),
         leaves: false,
-        heard,
+        applied: heard,
         acceptance: tidegate_origin::Acceptance::default(),
     };
     for heartbeat in [beat(1, 5), beat(2, 4), beat(3, 4)] {
         region.origin().beat(heartbeat).await.unwrap();
     }
-    assert_eq!(lead(region, 2, long).await.heard_by_all, 4);
-    assert_eq!(lead(region, 1, long).await.heard_by_all, 0, "told to the leader only");
+    assert_eq!(lead(region, 2, long).await.applied_by_all, 4);
+    assert_eq!(lead(region, 1, long).await.applied_by_all, 0, "told to the leader only");
     region.origin().beat(Heartbeat { leaves: true, ..beat(2, 4) }).await.unwrap();
     region.origin().beat(beat(3, 6)).await.unwrap();
-    assert_eq!(lead(region, 2, long).await.heard_by_all, 5, "one that is gone goes by nothing");
+    assert_eq!(lead(region, 2, long).await.applied_by_all, 5, "one that is gone goes by nothing");
     region.origin().beat(beat(4, 0)).await.unwrap();
-    assert_eq!(lead(region, 2, long).await.heard_by_all, 0, "one that has heard of nothing yet");
+    assert_eq!(lead(region, 2, long).await.applied_by_all, 0, "one that has heard of nothing yet");
 }
 
-pub(crate) async fn a_letter_is_in_the_mailbox_once_and_the_oldest_are_taken_first(region: &Region) {
+pub(crate) async fn a_cell_is_queued_once_and_the_oldest_are_dequeued_first(region: &Region) {
     let origin = region.origin();
-    assert_eq!(origin.take_mail(10).await.unwrap(), []);
-    assert_eq!(origin.put_mail(&[letter(5, 10)]).await.unwrap(), 0);
+    assert_eq!(origin.dequeue_publish_requests(10).await.unwrap(), []);
+    assert_eq!(origin.enqueue_publish_requests(&[request(5, 10)]).await.unwrap(), 0);
     region.wait(millis(2)).await;
-    assert_eq!(origin.put_mail(&[letter(9, 10), letter(2, 10), letter(5, 20)]).await.unwrap(), 0);
-    let first = origin.take_mail(2).await.unwrap();
-    assert_eq!(first, [letter(5, 20), letter(2, 10)], "what was said last, where it was said first");
-    assert_eq!(origin.take_mail(2).await.unwrap(), [letter(9, 10)]);
-    assert_eq!(origin.take_mail(2).await.unwrap(), []);
-    let later = Letter { cell: CellId { epoch: 3, sequence: Sequence(1 << 40), ..cell(1) }, ..letter(1, 1) };
-    origin.put_mail(std::slice::from_ref(&later)).await.unwrap();
-    assert_eq!(origin.take_mail(2).await.unwrap(), [later]);
+    assert_eq!(
+        origin.enqueue_publish_requests(&[request(9, 10), request(2, 10), request(5, 20)]).await.unwrap(),
+        0
+    );
+    let first = origin.dequeue_publish_requests(2).await.unwrap();
+    assert_eq!(first, [request(5, 20), request(2, 10)], "what was said last, where it was said first");
+    assert_eq!(origin.dequeue_publish_requests(2).await.unwrap(), [request(9, 10)]);
+    assert_eq!(origin.dequeue_publish_requests(2).await.unwrap(), []);
+    let later =
+        PublishRequest { cell: CellId { epoch: 3, sequence: Sequence(1 << 40), ..cell(1) }, ..request(1, 1) };
+    origin.enqueue_publish_requests(std::slice::from_ref(&later)).await.unwrap();
+    assert_eq!(origin.dequeue_publish_requests(2).await.unwrap(), [later]);
 }
 
-pub(crate) async fn a_full_mailbox_says_so(region: &Region) {
+pub(crate) async fn a_full_publish_queue_rejects(region: &Region) {
     let origin = region.origin();
     for thousand in 0..20 {
-        let letters: Vec<_> = (0..1_000).map(|number| letter(thousand * 1_000 + number, 1)).collect();
-        assert_eq!(origin.put_mail(&letters).await.unwrap(), 0);
+        let requests: Vec<_> = (0..1_000).map(|number| request(thousand * 1_000 + number, 1)).collect();
+        assert_eq!(origin.enqueue_publish_requests(&requests).await.unwrap(), 0);
     }
-    assert_eq!(origin.put_mail(&[letter(7, 5), letter(70_000, 1)]).await.unwrap(), 1, "only the new one");
-    assert_eq!(origin.take_mail(1).await.unwrap().len(), 1);
-    assert_eq!(origin.put_mail(&[letter(70_000, 1)]).await.unwrap(), 0);
+    assert_eq!(
+        origin.enqueue_publish_requests(&[request(7, 5), request(70_000, 1)]).await.unwrap(),
+        1,
+        "only the new one"
+    );
+    assert_eq!(origin.dequeue_publish_requests(1).await.unwrap().len(), 1);
+    assert_eq!(origin.enqueue_publish_requests(&[request(70_000, 1)]).await.unwrap(), 0);
 }
 
 pub(crate) async fn an_import_raises_the_total_and_registers_nobody(region: &Region) {

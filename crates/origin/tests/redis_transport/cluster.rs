@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence, WorldPolicy, WorldView};
 use tidegate_origin::{
-    CellTotal, Expiry, KeyError, Lead, LeadWish, Letter, Origin, OriginError, OriginId, RedisOptions,
-    RedisOrigin, ShardId, WorldCell,
+    CellTotal, Expiry, KeyError, LeaderCandidate, LeaderRequest, Origin, OriginError, OriginId,
+    PublishRequest, RedisOptions, RedisOrigin, ShardId, WorldCell,
 };
-use tidegate_testkit::{Fault, FaultProxy, Redis, RedisBinary, RedisCluster, until};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, RedisBinary, RedisCluster, until};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -124,7 +124,7 @@ async fn one_reachable_seed_is_enough() {
 async fn a_cluster_that_appears_later_is_found() {
     let cluster = RedisCluster::start().await;
     let proxy = FaultProxy::start(cluster.primaries()[0].address()).await;
-    proxy.set(Fault::Refuse);
+    proxy.set(ProxyFault::Refuse);
     let origin = patient_origin(&format!("redis+cluster://{}", proxy.address()));
     for _ in 0..5 {
         let error = publish(&origin, key(1), 1).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn a_cluster_that_appears_later_is_found() {
         assert_eq!(origin.shard_of(key(1)), RedisOrigin::NOWHERE);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     until("three shards", SOON, || async { (origin.shards().len() == 3).then_some(()) }).await;
     assert_eq!(component(&publish(&origin, key(1), 5).await.unwrap()), 5);
 }
@@ -305,7 +305,7 @@ async fn heartbeats_and_resets_go_by_slot() {
         fingerprint: 9,
         alive_for: tidegate_core::Nanos::from_secs(5),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: tidegate_origin::Acceptance::default(),
     };
     assert_eq!(origin.beat(heartbeat(1)).await.unwrap().nodes, 1);
@@ -332,12 +332,12 @@ async fn what_the_world_worker_says_crosses_the_slots() {
     for (number, total) in (0..300_u64).rev().zip(totals) {
         assert_eq!(total, Ok(CellTotal { total: number + 1, published: number + 1 }));
     }
-    let letter = Letter { cell: cell(1), limit: 5, expires, name: "".into() };
-    assert_eq!(origin.put_mail(std::slice::from_ref(&letter)).await, Ok(0));
-    assert_eq!(origin.take_mail(10).await, Ok(vec![letter]));
-    let (node, proposed) = (tidegate_core::origin_cell::NodeId(1), Some(OriginId { id: 1, life: 2 }));
-    let wish = LeadWish::Lead { lease: tidegate_core::Nanos::from_secs(2) };
-    assert!(origin.lead(Lead { node, wish, proposed }).await.unwrap().is_leader);
+    let request = PublishRequest { cell: cell(1), limit: 5, expires, name: "".into() };
+    assert_eq!(origin.enqueue_publish_requests(std::slice::from_ref(&request)).await, Ok(0));
+    assert_eq!(origin.dequeue_publish_requests(10).await, Ok(vec![request]));
+    let (node, proposed) = (tidegate_core::origin_cell::NodeId(1), Some(OriginId { id: 1, incarnation: 2 }));
+    let request = LeaderRequest::Lead { lease: tidegate_core::Nanos::from_secs(2) };
+    assert!(origin.lead(LeaderCandidate { node, request, proposed }).await.unwrap().is_leader);
     let view = WorldView { regions: 3, version: 1, policy: WorldPolicy::Headroom };
-    assert_eq!(origin.tell_world(view).await, Ok(()));
+    assert_eq!(origin.publish_world_view(view).await, Ok(()));
 }

@@ -23,7 +23,7 @@ async fn works(url: &str) {
         fingerprint: 9,
         alive_for: Nanos::from_secs(5),
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: tidegate_origin::Acceptance::default(),
     };
     assert_eq!(origin.beat(heartbeat).await.unwrap().nodes, 1);

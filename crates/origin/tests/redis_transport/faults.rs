@@ -4,7 +4,7 @@ use super::support::{component, key, origin, origin_with, patient_origin, publis
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_origin::{OriginError, RedisOptions, RedisOrigin};
-use tidegate_testkit::{Fault, FaultProxy, Redis, free_port, until};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, free_port, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -43,12 +43,12 @@ async fn a_server_that_appears_later_is_found() {
 async fn a_black_hole_costs_each_call_its_deadline_and_passes() {
     let redis = Redis::start().await;
     let (proxy, origin) = behind_proxy(&redis).await;
-    proxy.set(Fault::Blackhole);
+    proxy.set(ProxyFault::Blackhole);
     let errors = fails_in_time(&origin, 20).await;
     assert!(matches!(errors[0], OriginError::Timeout { waited_ms: 50 }), "{errors:?}");
     // Given up: the calls after the third don't wait any more.
     assert!(matches!(errors.last(), Some(OriginError::Unreachable { .. })), "{errors:?}");
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     let took = until_published(&origin, key(0), RECOVERY).await;
     println!("a black hole of a second was recovered from in {took:?}");
 }
@@ -57,10 +57,10 @@ async fn a_black_hole_costs_each_call_its_deadline_and_passes() {
 async fn a_black_hole_at_the_start_passes() {
     let redis = Redis::start().await;
     let proxy = FaultProxy::start(redis.address()).await;
-    proxy.set(Fault::Blackhole);
+    proxy.set(ProxyFault::Blackhole);
     let origin = origin(&format!("redis://{}", proxy.address()));
     fails_in_time(&origin, 30).await;
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     until_published(&origin, key(0), RECOVERY).await;
 }
 
@@ -68,10 +68,10 @@ async fn a_black_hole_at_the_start_passes() {
 async fn answers_that_get_lost_and_requests_that_get_lost_pass() {
     let redis = Redis::start().await;
     let (proxy, origin) = behind_proxy(&redis).await;
-    for fault in [Fault::DropToClient, Fault::DropToUpstream] {
+    for fault in [ProxyFault::DropToClient, ProxyFault::DropToUpstream] {
         proxy.set(fault);
         fails_in_time(&origin, 5).await;
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
         until_published(&origin, key(0), RECOVERY).await;
     }
 }
@@ -93,11 +93,11 @@ async fn a_slow_server_keeps_its_connection() {
     let (proxy, origin) = behind_proxy(&redis).await;
     let before = proxy.counts().connections;
     // Answers come, but after the deadline.
-    proxy.set(Fault::Latency(Duration::from_millis(40)));
+    proxy.set(ProxyFault::Latency(Duration::from_millis(40)));
     for error in fails_in_time(&origin, 10).await {
         assert!(matches!(error, OriginError::Timeout { .. }), "{error:?}");
     }
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     until_published(&origin, key(0), RECOVERY).await;
     assert_eq!(proxy.counts().connections, before);
 }
@@ -108,15 +108,15 @@ async fn a_reset_connection_fails_its_calls_at_once_and_is_made_again() {
     let proxy = FaultProxy::start(redis.address()).await;
     let origin = patient_origin(&format!("redis://{}", proxy.address()));
     until_published(&origin, key(0), RECOVERY).await;
-    proxy.set(Fault::DropToClient);
+    proxy.set(ProxyFault::DropToClient);
     let (call, ()) = tokio::join!(timed(publish(&origin, key(0), 1)), async {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        proxy.set(Fault::Reset);
+        proxy.set(ProxyFault::Reset);
     });
     assert!(matches!(call.0, Err(OriginError::Unreachable { .. })), "{call:?}");
     assert!(call.1 < Duration::from_secs(1), "long before the deadline: {call:?}");
     fails_in_time(&origin, 3).await;
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
     until_published(&origin, key(0), RECOVERY).await;
     assert!(origin.connections()[0].reconnects >= 1);
 }
@@ -182,9 +182,9 @@ async fn garbage_is_an_error_and_passes() {
     let redis = Redis::start().await;
     let (proxy, origin) = behind_proxy(&redis).await;
     for seed in 0..20 {
-        proxy.set(Fault::Garbage { seed });
+        proxy.set(ProxyFault::Garbage { seed });
         fails_in_time(&origin, 2).await;
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
         until_published(&origin, key(0), RECOVERY).await;
     }
 }
@@ -246,7 +246,7 @@ async fn calls_beyond_the_bound_fail_at_once() {
     let options = RedisOptions { calls_in_flight_max: 8, call_timeout_ms: 1000, ..RedisOptions::default() };
     let origin = std::sync::Arc::new(origin_with(&format!("redis://{}", proxy.address()), options));
     until_published(&origin, key(0), RECOVERY).await;
-    proxy.set(Fault::Blackhole);
+    proxy.set(ProxyFault::Blackhole);
     let calls: Vec<_> = (0..20)
         .map(|number| {
             let origin = origin.clone();

@@ -3,10 +3,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 use tidegate_core::counts::CellReply;
-use tidegate_core::exchange::{CellSync, CountReply, CountSync, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountReply, CountSync, GrantRequest, KeySync, WindowSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Sequence};
-use tidegate_origin::{Exchange, Exchanged, Grant, Origin, OriginError, RedisOptions, RedisOrigin, RedisUrl};
+use tidegate_origin::{
+    Exchange, ExchangeReply, Grant, Origin, OriginError, RedisOptions, RedisOrigin, RedisUrl,
+};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -53,8 +55,8 @@ pub(crate) fn exchange(keys: &[KeyId], component: u64) -> Exchange {
         key: *key,
         epoch: 0,
         counts: CountSync::Window(window),
-        wants: Wants::default(),
-        settled: Default::default(),
+        request: GrantRequest::default(),
+        ended_holds: Default::default(),
     };
     Exchange {
         node: NodeId(7),
@@ -79,16 +81,16 @@ pub(crate) async fn publish(
     origin: &RedisOrigin,
     key: KeyId,
     component: u64,
-) -> Result<Exchanged, OriginError> {
+) -> Result<ExchangeReply, OriginError> {
     origin.exchange(origin.shard_of(key), &exchange(&[key], component)).await
 }
 
 /// The component of the only key.
-pub(crate) fn component(exchanged: &Exchanged) -> u64 {
+pub(crate) fn component(exchanged: &ExchangeReply) -> u64 {
     components(exchanged)[0]
 }
 
-pub(crate) fn components(exchanged: &Exchanged) -> Vec<u64> {
+pub(crate) fn components(exchanged: &ExchangeReply) -> Vec<u64> {
     let component = |reply: &Result<_, _>| match reply {
         Ok(tidegate_core::exchange::KeyReply {
             counts: CountReply::Window { current: CellReply { component, .. }, .. },

@@ -15,7 +15,7 @@
 
 use super::{Delta, RuleChange};
 use crate::bytes::{
-    Malformed, Reader, check_override, mode_number, put_applied, put_document_name, put_long_text,
+    DecodeError, Reader, check_override, mode_number, put_applied, put_document_name, put_long_text,
     put_override_name,
 };
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub enum DeltaError {
     #[error("the delta is damaged: its checksum differs")]
     Damaged,
     #[error("the delta isn't valid: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] DecodeError),
 }
 
 impl Delta {
@@ -89,7 +89,7 @@ impl Delta {
             changes.push(read_change(&mut reader)?);
         }
         if !reader.is_empty() {
-            return Err(Malformed("there is more than it says").into());
+            return Err(DecodeError("there is more than it says").into());
         }
         Ok(Delta { version, changes })
     }
@@ -125,8 +125,8 @@ fn opened(bytes: &[u8]) -> Result<Reader<'_>, DeltaError> {
 }
 
 /// Rules that nobody pushed have version 0.
-fn check_version(version: u64) -> Result<(), Malformed> {
-    if version == 0 { Err(Malformed("no change has version 0")) } else { Ok(()) }
+fn check_version(version: u64) -> Result<(), DecodeError> {
+    if version == 0 { Err(DecodeError("no change has version 0")) } else { Ok(()) }
 }
 
 fn put_change(out: &mut Vec<u8>, change: &RuleChange) -> Result<(), DeltaError> {
@@ -172,6 +172,6 @@ fn read_change(reader: &mut Reader<'_>) -> Result<RuleChange, DeltaError> {
         OVERRIDE_GONE => RuleChange::Override { name: reader.override_name()?, value: None },
         FLEET_MODE => RuleChange::FleetMode(reader.mode()?),
         RESET => RuleChange::Reset { name: reader.override_name()?, epoch: reader.u32()? },
-        _ => return Err(Malformed("a change is of no known kind").into()),
+        _ => return Err(DecodeError("a change is of no known kind").into()),
     })
 }

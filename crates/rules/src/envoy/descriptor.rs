@@ -5,7 +5,7 @@
 
 use super::limit::EnvoyLimit;
 use crate::bounds::JOIN_COST;
-use crate::parse::tree::Place;
+use crate::parse::tree::SourcePosition;
 use crate::pattern::Pattern;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Descriptor {
     pub(crate) value_to_metric: bool,
     pub(crate) below: Level,
     pub(crate) file: Arc<str>,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
 }
 
 /// Where a descriptor's `*` stands.

@@ -4,7 +4,7 @@ use super::descriptor::Level;
 use super::read;
 use super::unit::{EnvoyUnit, Windows};
 use crate::error::{RuleErrors, Warning};
-use crate::parse::tree::Place;
+use crate::parse::tree::SourcePosition;
 use crate::source::Source;
 use std::sync::Arc;
 use tidegate_core::{FleetSecret, KeyPrefix};
@@ -37,7 +37,7 @@ pub(crate) struct Domain {
     pub(crate) prefixes: Prefixes,
     pub(crate) top: Level,
     pub(crate) file: Arc<str>,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
 }
 
 /// What the keys of a domain's limits begin with, for each unit.

@@ -6,7 +6,7 @@
 use super::descriptor::{Descriptor, MetBy};
 use super::domain::{Domain, EnvoyRules};
 use super::limit::{Allowance, EnvoyLimit};
-use super::unit::GivenByRequest;
+use super::unit::RequestLimit;
 use crate::matching::{Effect, Match};
 use crate::policy::Policy;
 use smallvec::SmallVec;
@@ -55,7 +55,7 @@ impl EnvoyRules {
         &'s self,
         domain: &str,
         entries: &[(&'e str, &'e str)],
-        given: Option<GivenByRequest>,
+        given: Option<RequestLimit>,
     ) -> Option<EnvoyMatch<'s, 'e>> {
         let domain = self.domain(domain)?;
         if let Some(given) = given {
@@ -76,7 +76,7 @@ impl EnvoyRules {
         &self,
         domain: &'s Domain,
         entries: &[(&'e str, &'e str)],
-        given: GivenByRequest,
+        given: RequestLimit,
     ) -> EnvoyMatch<'s, 'e> {
         let steps: Steps<'s, 'e> = entries.iter().map(|entry| Step { entry: *entry, met: None }).collect();
         let policy = self.windows().window(given.requests_per_unit, given.period);

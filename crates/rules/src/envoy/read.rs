@@ -12,9 +12,9 @@ use crate::bounds::{ENVOY_DESCRIPTORS_MAX, ENVOY_NESTING_MAX, NAME_CHARS_MAX, NA
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
-use crate::parse::tree::{Place, Value};
+use crate::parse::tree::{SourcePosition, Value};
 use crate::parse::{Syntax, read_files, refuse_file, says_nothing};
-use crate::rule::Declared;
+use crate::rule::Declaration;
 use crate::source::Source;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) fn read_domains(sources: &[&Source], options: &EnvoyOptions<'_>) -> R
         && says_nothing(&files)
     {
         let refusal = Refusal::new("there is nothing in it", "write at least `domain: edge`");
-        refuse_file(&first.name.as_str().into(), Place::START, refusal, &mut problems);
+        refuse_file(&first.name.as_str().into(), SourcePosition::START, refusal, &mut problems);
     }
     let mut draft = Draft { options, domains: Vec::new(), places: HashMap::new(), read: Default::default() };
     for (file, documents) in &files {
@@ -64,7 +64,7 @@ pub(crate) fn read_domains(sources: &[&Source], options: &EnvoyOptions<'_>) -> R
 struct Draft<'o> {
     options: &'o EnvoyOptions<'o>,
     domains: Vec<Domain>,
-    places: HashMap<Box<str>, Declared>,
+    places: HashMap<Box<str>, Declaration>,
     read: ReadSoFar,
 }
 
@@ -135,7 +135,7 @@ impl Draft<'_> {
             at.refuse_at(problems, place, Some("domain"), refusal);
             return;
         }
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.places.insert(name.into(), declared);
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Problems, Refusal, Warning, quoted};
 use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
 use crate::parse::is_list;
-use crate::parse::tree::{Place, Value};
+use crate::parse::tree::{SourcePosition, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(crate) fn read_level<'p>(
         list.refuse(problems, Refusal::new(message, "use fewer entries in a descriptor"));
         return level;
     }
-    let mut places: HashMap<(Box<str>, Box<str>), Place> = HashMap::new();
+    let mut places: HashMap<(Box<str>, Box<str>), SourcePosition> = HashMap::new();
     for at in list.items() {
         if !reading.read.admit(&at, problems) {
             return level;
@@ -94,7 +94,7 @@ pub(crate) fn read_level<'p>(
 fn read_descriptor(
     at: &Cursor<'_, '_>,
     path: &DescriptorPath<'_>,
-    places: &mut HashMap<(Box<str>, Box<str>), Place>,
+    places: &mut HashMap<(Box<str>, Box<str>), SourcePosition>,
     reading: &mut Reading<'_>,
     problems: &mut Problems,
 ) -> Option<Descriptor> {
@@ -142,7 +142,7 @@ fn read_key<'p>(at: &Cursor<'_, '_>, fields: &Fields<'p, '_>, problems: &mut Pro
 fn refuse_twice(
     at: &Cursor<'_, '_>,
     (key, value): (&str, &str),
-    places: &mut HashMap<(Box<str>, Box<str>), Place>,
+    places: &mut HashMap<(Box<str>, Box<str>), SourcePosition>,
     problems: &mut Problems,
 ) {
     if let Some(first) = places.get(&(key.into(), value.into())) {

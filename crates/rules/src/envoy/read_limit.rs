@@ -12,7 +12,7 @@ use crate::parse::cursor::Cursor;
 use crate::parse::fields::Fields;
 use crate::parse::is_list;
 use crate::parse::tree::Value;
-use crate::rule::{Declared, Logged, OnMissing, Rule};
+use crate::rule::{Declaration, LogSampling, OnMissing, Rule};
 use crate::suggest;
 use tidegate_core::{Accuracy, Charge, Class};
 
@@ -51,7 +51,7 @@ pub(crate) fn read_limit(
     reading.names.given.extend(name.map(Box::from));
     let replaces = read_replaces(&fields, name, reading, problems);
     let allowance = read_allowance(&at, &fields, problems)?;
-    let declared = Declared { file: at.file().clone(), line: descriptor.place().line };
+    let declared = Declaration { file: at.file().clone(), line: descriptor.place().line };
     let rule = Rule { shadow, ..rule(allowance, name, declared, path, reading) };
     let name = name.map(Box::from);
     Some(EnvoyLimit { rule, allowance, name, replaces, shadow, quota, detailed_metric })
@@ -152,7 +152,7 @@ fn unknown(at: &Cursor<'_, '_>, name: &str) -> Warning {
 fn rule(
     allowance: Allowance,
     name: Option<&str>,
-    declared: Declared,
+    declared: Declaration,
     path: &DescriptorPath<'_>,
     reading: &Reading<'_>,
 ) -> Rule {
@@ -175,7 +175,7 @@ fn rule(
         shadow: false,
         on_missing: OnMissing::default(),
         charge: Charge::IfAdmitted,
-        log: Logged::default(),
+        log: LogSampling::default(),
         declared,
         overflow_key: path.overflow_key(&prefix),
         series: Default::default(),

@@ -29,20 +29,20 @@ pub enum Windows {
 
 /// A limit that came with the request's descriptor. It wins over what the file says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GivenByRequest {
+pub struct RequestLimit {
     pub requests_per_unit: u32,
     pub unit: EnvoyUnit,
     /// The unit's length times the descriptor's `unit_multiplier`.
     pub period: Period,
 }
 
-impl GivenByRequest {
+impl RequestLimit {
     /// A limit of `unit_multiplier` units: 5 and MINUTE are a window of five minutes. Returns `None` if the window
     /// would be empty, or longer than a window may be.
     pub fn new(requests_per_unit: u32, unit: EnvoyUnit, unit_multiplier: u32) -> Option<Self> {
         let length = unit.period().length().get().checked_mul(u64::from(unit_multiplier))?;
         let period = Period::new(Nanos::new(length)).ok()?;
-        Some(GivenByRequest { requests_per_unit, unit, period })
+        Some(RequestLimit { requests_per_unit, unit, period })
     }
 }
 

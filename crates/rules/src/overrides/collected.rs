@@ -1,6 +1,6 @@
 //! The overrides of rules files, gathered while they are read.
 
-use super::in_force::{OfRule, Overrides};
+use super::in_force::{Overrides, RuleOverrides};
 use super::patterns::Patterns;
 use super::{Override, PartMatch};
 use crate::rule::Rule;
@@ -16,7 +16,7 @@ pub(crate) struct Collected {
     /// Until when the exact ones of a caller last.
     latest: HashMap<u128, Nanos>,
     /// By the hash of the rule's names.
-    by_rule: HashMap<u128, (OfRule, PatternList)>,
+    by_rule: HashMap<u128, (RuleOverrides, PatternList)>,
 }
 
 impl Collected {
@@ -43,8 +43,8 @@ impl Collected {
         patterns.push((parts, applied));
     }
 
-    fn of_rule(&mut self, names_hash: u128) -> &mut (OfRule, PatternList) {
-        self.by_rule.entry(names_hash).or_insert_with(|| (OfRule::new(true), Vec::new()))
+    fn of_rule(&mut self, names_hash: u128) -> &mut (RuleOverrides, PatternList) {
+        self.by_rule.entry(names_hash).or_insert_with(|| (RuleOverrides::new(true), Vec::new()))
     }
 
     /// To be called once all are in.

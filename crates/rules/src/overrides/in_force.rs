@@ -32,7 +32,7 @@ impl Lookup {
 
 /// What was said of a caller since the rules file was written.
 #[derive(Clone, Copy, Debug)]
-struct Changed {
+struct CallerChanges {
     /// `None`: it has none any more.
     applied: Option<Override>,
     /// Of the rules that said it.
@@ -41,7 +41,7 @@ struct Changed {
 
 /// What a rule has.
 #[derive(Clone, Debug)]
-pub(super) struct OfRule {
+pub(super) struct RuleOverrides {
     pub(super) exact: usize,
     pub(super) patterns: Patterns,
     /// Whether the set has the rule.
@@ -50,9 +50,9 @@ pub(super) struct OfRule {
     pub(super) ends: Vec<Nanos>,
 }
 
-impl OfRule {
+impl RuleOverrides {
     pub(super) fn new(is_present: bool) -> Self {
-        OfRule { exact: 0, patterns: Patterns::default(), is_present, ends: Vec::new() }
+        RuleOverrides { exact: 0, patterns: Patterns::default(), is_present, ends: Vec::new() }
     }
 
     fn count(&self) -> usize {
@@ -64,8 +64,8 @@ impl OfRule {
 pub(crate) struct Overrides {
     seed: LookupSeed,
     file: Option<Arc<Snapshot>>,
-    changed: CowMap<Changed>,
-    by_rule: CowMap<Arc<OfRule>>,
+    changed: CowMap<CallerChanges>,
+    by_rule: CowMap<Arc<RuleOverrides>>,
     exact_count: usize,
     pattern_count: usize,
     dangling: usize,
@@ -87,13 +87,14 @@ impl Overrides {
     pub(super) fn of_files(
         seed: LookupSeed,
         exact: Vec<(u128, Override)>,
-        by_rule: impl Iterator<Item = (u128, OfRule)>,
+        by_rule: impl Iterator<Item = (u128, RuleOverrides)>,
     ) -> Self {
         let by_rule: Vec<_> = by_rule.map(|(names_hash, of_rule)| (names_hash, Arc::new(of_rule))).collect();
         let exact_count = by_rule.iter().map(|(_, of_rule)| of_rule.exact).sum();
         let pattern_count = by_rule.iter().map(|(_, of_rule)| of_rule.patterns.len()).sum();
-        let changed =
-            exact.into_iter().map(|(hash, applied)| (hash, Changed { applied: Some(applied), version: 0 }));
+        let changed = exact
+            .into_iter()
+            .map(|(hash, applied)| (hash, CallerChanges { applied: Some(applied), version: 0 }));
         Overrides {
             changed: CowMap::from_entries(changed.collect()),
             by_rule: CowMap::from_entries(by_rule),
@@ -105,8 +106,8 @@ impl Overrides {
 
     pub(crate) fn of_snapshot(file: &Arc<Snapshot>, is_present: impl Fn(u128) -> bool) -> Self {
         let seed = file.seed();
-        let mut by_rule: HashMap<u128, (OfRule, Vec<_>)> = HashMap::new();
-        let empty = |names_hash: u128| (OfRule::new(is_present(names_hash)), Vec::new());
+        let mut by_rule: HashMap<u128, (RuleOverrides, Vec<_>)> = HashMap::new();
+        let empty = |names_hash: u128| (RuleOverrides::new(is_present(names_hash)), Vec::new());
         for rule in file.rules_with_exact() {
             let names_hash = seed.prefix(&rule.tenant, &rule.namespace, &rule.rule).hash_of_parts([]);
             let (of_rule, _) = by_rule.entry(names_hash).or_insert_with(|| empty(names_hash));
@@ -157,7 +158,7 @@ impl Overrides {
         self.changed.len()
     }
 
-    fn of_rule(&self, rule: &Rule) -> Option<&OfRule> {
+    fn of_rule(&self, rule: &Rule) -> Option<&RuleOverrides> {
         self.by_rule.get(rule.lookup.as_ref()?.names_hash).map(Arc::as_ref)
     }
 
@@ -225,8 +226,8 @@ impl Overrides {
     ) {
         let lookup = Lookup::new(self.seed, &name.tenant, &name.namespace, &name.rule);
         let mut of_rule = match self.by_rule.get(lookup.names_hash) {
-            Some(of_rule) => OfRule::clone(of_rule),
-            None => OfRule::new(is_present()),
+            Some(of_rule) => RuleOverrides::clone(of_rule),
+            None => RuleOverrides::new(is_present()),
         };
         let (before, exact_before, patterns_before) =
             (of_rule.count(), of_rule.exact, of_rule.patterns.len());
@@ -235,7 +236,7 @@ impl Overrides {
             let had = usize::from(self.has_exact(hash));
             of_rule.exact = of_rule.exact.saturating_sub(had) + usize::from(applied.is_some());
             // Also where the file has none: one that is being written aside may.
-            self.changed.insert(hash, Changed { applied, version });
+            self.changed.insert(hash, CallerChanges { applied, version });
         } else {
             of_rule.patterns.change(matches_of(name), applied);
         }
@@ -267,7 +268,7 @@ impl Overrides {
             return;
         }
         let count = of_rule.count();
-        let changed = OfRule { is_present, ..OfRule::clone(of_rule) };
+        let changed = RuleOverrides { is_present, ..RuleOverrides::clone(of_rule) };
         self.by_rule.insert(lookup.names_hash, Arc::new(changed));
         self.dangling = if is_present { self.dangling - count } else { self.dangling + count };
     }
@@ -295,6 +296,6 @@ mod tests {
 
     #[test]
     fn an_exact_override_of_a_rules_file_costs_at_most_200_bytes() {
-        assert!(size_of::<(u128, Changed)>() <= 96);
+        assert!(size_of::<(u128, CallerChanges)>() <= 96);
     }
 }

@@ -13,9 +13,9 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Where an anchor must be.
+/// Where in a value an anchor must be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Place {
+enum AnchorPosition {
     /// It is the whole value.
     Whole,
     Start,
@@ -27,7 +27,7 @@ enum Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Piece {
     part: usize,
-    place: Place,
+    position: AnchorPosition,
     length: usize,
 }
 
@@ -58,26 +58,26 @@ pub(super) struct PatternIndex {
     /// By shape and hash of the literals: positions, ascending.
     anchored: HashMap<u64, SmallVec<[u32; 2]>, BuildHasherDefault<Mixed>>,
     /// Which anchors there may be: most that are asked about aren't, and need no look at the map.
-    seen: Seen,
+    name_filter: NameFilter,
     /// Ascending.
     loose: Vec<u32>,
 }
 
-/// A bit for each name, in a set of bits so small that it stays in a cache.
+/// A Bloom filter of names: so few bits that it stays in a cache.
 #[derive(Debug, Default)]
-struct Seen {
+struct NameFilter {
     bits: Vec<u64>,
     shift: u32,
 }
 
 /// As many as a namespace has room for.
 const INSIDE_COMPARED_MAX: usize = 64;
-const SEEN_BITS_PER_NAME: usize = 16;
+const FILTER_BITS_PER_NAME: usize = 16;
 
-impl Seen {
+impl NameFilter {
     fn new(names: usize) -> Self {
-        let bits = (names * SEEN_BITS_PER_NAME).next_power_of_two().max(64);
-        Seen { bits: vec![0; bits / 64], shift: 64 - bits.trailing_zeros() }
+        let bits = (names * FILTER_BITS_PER_NAME).next_power_of_two().max(64);
+        NameFilter { bits: vec![0; bits / 64], shift: 64 - bits.trailing_zeros() }
     }
 
     /// The high bits of a name are mixed best.
@@ -113,15 +113,15 @@ impl PatternIndex {
         let mut shapes: Vec<Shape> = anchors.iter().flatten().map(|(shape, _)| shape.clone()).collect();
         shapes.sort_unstable();
         shapes.dedup();
-        let seen = Seen::new(anchors.len());
+        let name_filter = NameFilter::new(anchors.len());
         let extents = extents(&shapes);
-        let mut index = PatternIndex { shapes, extents, seen, ..PatternIndex::default() };
+        let mut index = PatternIndex { shapes, extents, name_filter, ..PatternIndex::default() };
         for (position, anchor) in (0_u32..).zip(anchors) {
             match anchor {
                 Some((shape, hash)) => {
                     let number = index.shapes.binary_search(&shape).unwrap_or_default();
                     index.anchored.entry(name(number, hash)).or_default().push(position);
-                    index.seen.add(name(number, hash));
+                    index.name_filter.add(name(number, hash));
                 }
                 None => index.loose.push(position),
             }
@@ -146,7 +146,7 @@ impl PatternIndex {
         };
         consider(&self.loose);
         let mut ask = |name: u64| {
-            if self.seen.may_have(name)
+            if self.name_filter.may_have(name)
                 && let Some(candidates) = self.anchored.get(&name)
             {
                 consider(candidates);
@@ -175,7 +175,7 @@ impl PatternIndex {
 impl Shape {
     /// The piece between two stars, where a pattern has no other literal.
     fn inside(&self) -> Option<Piece> {
-        self.0.first().copied().filter(|piece| piece.place == Place::Inside)
+        self.0.first().copied().filter(|piece| piece.position == AnchorPosition::Inside)
     }
 
     /// Of a caller's values; `None` where one is too short or too long.
@@ -183,10 +183,10 @@ impl Shape {
         self.0.iter().try_fold(0, |hash, piece| {
             let hashes = hashes_of(piece.part);
             let last = hashes.length().checked_sub(piece.length)?;
-            let start = match piece.place {
-                Place::Whole if hashes.value_bytes != piece.length => return None,
-                Place::End => last,
-                Place::Whole | Place::Start | Place::Inside => 0,
+            let start = match piece.position {
+                AnchorPosition::Whole if hashes.value_bytes != piece.length => return None,
+                AnchorPosition::End => last,
+                AnchorPosition::Whole | AnchorPosition::Start | AnchorPosition::Inside => 0,
             };
             Some(combined(hash, hashes.of(start, piece.length)))
         })
@@ -195,12 +195,12 @@ impl Shape {
 
 fn extents(shapes: &[Shape]) -> Vec<Extent> {
     let mut extents: BTreeMap<usize, Extent> = BTreeMap::new();
-    for Piece { part, place, length } in shapes.iter().flat_map(|shape| &shape.0).copied() {
+    for Piece { part, position: place, length } in shapes.iter().flat_map(|shape| &shape.0).copied() {
         let extent = extents.entry(part).or_insert(Extent { part, head: 0, tail: 0 });
         match place {
-            Place::Whole | Place::Start => extent.head = extent.head.max(length),
-            Place::End => extent.tail = extent.tail.max(length),
-            Place::Inside => extent.head = usize::MAX,
+            AnchorPosition::Whole | AnchorPosition::Start => extent.head = extent.head.max(length),
+            AnchorPosition::End => extent.tail = extent.tail.max(length),
+            AnchorPosition::Inside => extent.head = usize::MAX,
         }
     }
     extents.into_values().collect()
@@ -215,15 +215,17 @@ pub(super) fn shape(parts: &[PartMatch]) -> Shape {
 /// that is between two stars.
 fn anchor(parts: &[PartMatch]) -> Option<(Shape, u64)> {
     let pieces = parts.iter().enumerate().flat_map(|(part, wanted)| {
-        let pieces: SmallVec<[(Place, &str); 4]> = match wanted {
+        let pieces: SmallVec<[(AnchorPosition, &str); 4]> = match wanted {
             PartMatch::Anything => SmallVec::new(),
-            PartMatch::Exact(exact) => SmallVec::from_iter([(Place::Whole, &**exact)]),
+            PartMatch::Exact(exact) => SmallVec::from_iter([(AnchorPosition::Whole, &**exact)]),
             PartMatch::Pattern(pattern) => literals(pattern).filter(|(_, text)| !text.is_empty()).collect(),
         };
-        pieces.into_iter().map(move |(place, text)| (Piece { part, place, length: text.len() }, text))
+        pieces
+            .into_iter()
+            .map(move |(place, text)| (Piece { part, position: place, length: text.len() }, text))
     });
     let (inside, mut anchors): (SmallVec<[_; 4]>, SmallVec<[_; 4]>) =
-        pieces.partition(|(piece, _)| piece.place == Place::Inside);
+        pieces.partition(|(piece, _)| piece.position == AnchorPosition::Inside);
     if anchors.is_empty() {
         anchors.extend(inside.into_iter().max_by_key(|(piece, _)| piece.length));
     }
@@ -236,13 +238,13 @@ fn anchor(parts: &[PartMatch]) -> Option<(Shape, u64)> {
     (!anchors.is_empty()).then_some((shape, hash))
 }
 
-fn literals(pattern: &Pattern) -> impl Iterator<Item = (Place, &str)> {
+fn literals(pattern: &Pattern) -> impl Iterator<Item = (AnchorPosition, &str)> {
     let last = pattern.text().matches('*').count();
     pattern.text().split('*').enumerate().map(move |(index, text)| {
         let place = match index {
-            0 => Place::Start,
-            index if index == last => Place::End,
-            _ => Place::Inside,
+            0 => AnchorPosition::Start,
+            index if index == last => AnchorPosition::End,
+            _ => AnchorPosition::Inside,
         };
         (place, text)
     })

@@ -6,7 +6,7 @@
 
 use super::cost::Cost;
 use super::cursor::Cursor;
-use super::document::{Head, Said, agree, is_list, read_head};
+use super::document::{Head, Located, agree, is_list, read_head};
 use super::fields::Fields;
 use super::files::{File, read_files, refuse_file, says_nothing};
 use super::normalize::{DeclaredForms, forms_of, warn_of_addresses};
@@ -15,7 +15,7 @@ use super::policy_fields::Calendars;
 use super::pushed::Listing;
 use super::rule_entry::{self, Home, read_rule};
 use super::syntax::Syntax;
-use super::tree::{Place, Value};
+use super::tree::{SourcePosition, Value};
 use super::value;
 use crate::bounds::{NESTING_MAX, RULES_MAX};
 use crate::error::{Problems, Refusal, RuleErrors, Warning, quoted};
@@ -23,7 +23,7 @@ use crate::form::Forms;
 use crate::identifier::KeyPart;
 use crate::overrides::Collected;
 use crate::place::PlaceBy;
-use crate::rule::{Declared, Mode, Rule, Scope};
+use crate::rule::{Declaration, Mode, Rule, Scope};
 use crate::set::Namespace;
 use crate::snapshot::LookupSeed;
 use crate::source::Source;
@@ -93,7 +93,7 @@ fn refuse_silence(files: &[File<'_>], sources: &[&Source], problems: &mut Proble
     {
         let refusal =
             Refusal::new("there is nothing in it", "for no rules at all, write `namespace: default`");
-        refuse_file(&first.name.as_str().into(), Place::START, refusal, problems);
+        refuse_file(&first.name.as_str().into(), SourcePosition::START, refusal, problems);
     }
 }
 
@@ -108,13 +108,13 @@ enum Slot {
 struct DraftNamespace {
     tenant: Arc<str>,
     name: Arc<str>,
-    mode: Option<Said<Mode>>,
-    place_by: Option<Said<Box<str>>>,
-    normalize: Option<Said<DeclaredForms>>,
+    mode: Option<Located<Mode>>,
+    place_by: Option<Located<Box<str>>>,
+    normalize: Option<Located<DeclaredForms>>,
     /// Known when all documents are read.
     forms: Arc<Forms>,
     rules: Vec<Rule>,
-    slots: HashMap<Box<str>, (Slot, Declared)>,
+    slots: HashMap<Box<str>, (Slot, Declaration)>,
     /// Rules without a condition: every request of the namespace meets all of them.
     unconditional: usize,
     /// What a request may cost.
@@ -125,7 +125,7 @@ struct DraftNamespace {
 struct Draft {
     namespaces: Vec<DraftNamespace>,
     index: HashMap<(Box<str>, Box<str>), usize>,
-    fleet_mode: Option<Said<Mode>>,
+    fleet_mode: Option<Located<Mode>>,
     calendars: Calendars,
     rules_total: usize,
     overrides: Collected,
@@ -318,7 +318,7 @@ impl DraftNamespace {
                 Slot::Read(self.rules.len() - 1)
             }
         };
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.slots.insert(name.into(), (slot, declared));
     }
 

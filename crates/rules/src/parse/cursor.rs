@@ -2,7 +2,7 @@
 //!
 //! The way is a chain of borrows on the stack; its text is made only when there is an error to tell.
 
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{MappingEntry, Node, SourcePosition, Value};
 use crate::error::{Problems, Refusal, RuleError, Warning};
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl<'p, 't> Cursor<'p, 't> {
         &self.node.value
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> SourcePosition {
         self.node.place
     }
 
@@ -39,7 +39,7 @@ impl<'p, 't> Cursor<'p, 't> {
         self.file
     }
 
-    pub(crate) fn field(&'p self, entry: &'p Entry<'t>) -> Cursor<'p, 't> {
+    pub(crate) fn field(&'p self, entry: &'p MappingEntry<'t>) -> Cursor<'p, 't> {
         Cursor { file: self.file, parent: Some(self), step: Step::Name(&entry.key), node: &entry.node }
     }
 
@@ -62,7 +62,7 @@ impl<'p, 't> Cursor<'p, 't> {
     }
 
     /// The entries of a map; of anything else, none.
-    pub(crate) fn entries(&self) -> &'p [Entry<'t>] {
+    pub(crate) fn entries(&self) -> &'p [MappingEntry<'t>] {
         match &self.node.value {
             Value::Map(entries) => entries,
             _ => &[],
@@ -77,18 +77,18 @@ impl<'p, 't> Cursor<'p, 't> {
     pub(crate) fn refuse_at(
         &self,
         problems: &mut Problems,
-        place: Place,
+        place: SourcePosition,
         name: Option<&str>,
         refusal: Refusal,
     ) {
-        let Place { line, column } = place;
+        let SourcePosition { line, column } = place;
         let Refusal { message, fix } = refusal;
         let field = self.field_text(name);
         problems.push(RuleError { file: self.file.clone(), line, column, field, message, fix });
     }
 
     pub(crate) fn warn(&self, problems: &mut Problems, message: impl Into<String>) {
-        let Place { line, column } = self.node.place;
+        let SourcePosition { line, column } = self.node.place;
         let field = self.field_text(None);
         problems.warn(Warning { file: self.file.clone(), line, column, field, message: message.into() });
     }

@@ -10,7 +10,7 @@ use super::normalize::{DeclaredForms, read_normalize};
 use super::tree::Value;
 use super::value;
 use crate::error::{Problems, Refusal};
-use crate::rule::{Declared, Mode};
+use crate::rule::{Declaration, Mode};
 use crate::suggest;
 
 const FIELDS: [&str; 8] =
@@ -21,17 +21,17 @@ const OF_A_RULE: [&str; 10] =
 const EXAMPLE: &str = "`namespace: api` with `rules:` below it";
 pub(crate) const DEFAULT_TENANT: &str = "default";
 
-/// Something that holds for a namespace or the fleet, and where it was said.
-pub(crate) type Said<T> = (T, Declared);
+/// A value that holds for a namespace or the fleet, and where it is declared.
+pub(crate) type Located<T> = (T, Declaration);
 
 pub(crate) struct Head<'p> {
     pub(crate) tenant: &'p str,
     /// `None` when the document only sets the fleet's mode.
     pub(crate) namespace: Option<&'p str>,
-    pub(crate) mode: Option<Said<Mode>>,
-    pub(crate) place_by: Option<Said<&'p str>>,
-    pub(crate) normalize: Option<Said<DeclaredForms>>,
-    pub(crate) fleet_mode: Option<Said<Mode>>,
+    pub(crate) mode: Option<Located<Mode>>,
+    pub(crate) place_by: Option<Located<&'p str>>,
+    pub(crate) normalize: Option<Located<DeclaredForms>>,
+    pub(crate) fleet_mode: Option<Located<Mode>>,
 }
 
 /// `None`, with the errors told, when the document can't be placed.
@@ -73,21 +73,21 @@ pub(crate) fn read_head<'p>(at: &'p Cursor<'p, '_>, problems: &mut Problems) -> 
     Some(Head { tenant: tenant?, namespace, mode, place_by, normalize, fleet_mode })
 }
 
-fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Said<Mode>> {
+fn read_mode(at: &Cursor<'_, '_>, problems: &mut Problems) -> Option<Located<Mode>> {
     let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow), ("off", Mode::Off)];
     Some(said(at, value::word(at, &modes, problems)?))
 }
 
-fn said<T>(at: &Cursor<'_, '_>, value: T) -> Said<T> {
-    (value, Declared { file: at.file().clone(), line: at.place().line })
+fn said<T>(at: &Cursor<'_, '_>, value: T) -> Located<T> {
+    (value, Declaration { file: at.file().clone(), line: at.place().line })
 }
 
 /// Takes over what was said, or tells that something else was said before.
 pub(crate) fn agree<T: PartialEq>(
     at: &Cursor<'_, '_>,
     name: &str,
-    known: &mut Option<Said<T>>,
-    said: Option<Said<T>>,
+    known: &mut Option<Located<T>>,
+    said: Option<Located<T>>,
     problems: &mut Problems,
 ) {
     match (&*known, said) {

@@ -3,7 +3,7 @@
 //! A field that isn't known is an error, never ignored: a misspelt `limit` must not mean "no limit".
 
 use super::cursor::Cursor;
-use super::tree::{Entry, Value};
+use super::tree::{MappingEntry, Value};
 use crate::error::{Problems, Refusal, quoted};
 use crate::suggest;
 
@@ -51,12 +51,12 @@ impl<'p, 't> Fields<'p, 't> {
         self.at.entries().iter().any(|entry| is_end_of_number(&entry.key))
     }
 
-    pub(crate) fn unknown(&self, entry: &Entry<'t>, fix: String, problems: &mut Problems) {
+    pub(crate) fn unknown(&self, entry: &MappingEntry<'t>, fix: String, problems: &mut Problems) {
         let refusal = Refusal::new(format!("unknown field {}", quoted(&entry.key)), fix);
         self.at.refuse_at(problems, entry.key_place, Some(&entry.key), refusal);
     }
 
-    pub(crate) fn entries(&self) -> &'p [Entry<'t>] {
+    pub(crate) fn entries(&self) -> &'p [MappingEntry<'t>] {
         self.at.entries()
     }
 
@@ -80,7 +80,7 @@ impl<'p, 't> Fields<'p, 't> {
     /// A field, or one that is misspelt so that it can only be this one: [`Fields::only`] has told of it, and what it
     /// holds is read, so that all mistakes are told together.
     pub(crate) fn meant(&self, name: &str, known: &[&str]) -> Option<Cursor<'p, 't>> {
-        let is_misspelt = |entry: &&Entry<'t>| {
+        let is_misspelt = |entry: &&MappingEntry<'t>| {
             !known.contains(&&*entry.key) && suggest::nearest(&entry.key, [name]).is_some()
         };
         self.get(name).or_else(|| self.get(&self.at.entries().iter().find(is_misspelt)?.key))

@@ -3,7 +3,7 @@
 //! A file that can't be read hides no mistake of the next one.
 
 use super::syntax::{Syntax, read_documents};
-use super::tree::{Node, Place, Value};
+use super::tree::{Node, SourcePosition, Value};
 use crate::bounds::{NODES_MAX, SOURCES_BYTES_MAX};
 use crate::error::{Problems, Refusal, RuleError};
 use crate::source::Source;
@@ -24,7 +24,7 @@ pub(crate) fn read_files<'s>(
         let Some(left) = bytes_left.checked_sub(source.text.len()) else {
             let message = format!("the rules are larger than {} MiB", SOURCES_BYTES_MAX >> 20);
             let refusal = Refusal::new(message, "split them, or use a control plane");
-            refuse_file(&file, Place::START, refusal, problems);
+            refuse_file(&file, SourcePosition::START, refusal, problems);
             return (files, Syntax::Broken);
         };
         bytes_left = left;
@@ -52,7 +52,7 @@ pub(crate) fn says_nothing(files: &[File<'_>]) -> bool {
 
 pub(crate) fn refuse_file(
     file: &Arc<str>,
-    Place { line, column }: Place,
+    SourcePosition { line, column }: SourcePosition,
     Refusal { message, fix }: Refusal,
     problems: &mut Problems,
 ) {
@@ -60,9 +60,9 @@ pub(crate) fn refuse_file(
 }
 
 /// The place right after a valid piece of text.
-fn place_after(text: &[u8]) -> Place {
+fn place_after(text: &[u8]) -> SourcePosition {
     let text = std::str::from_utf8(text).unwrap_or("");
     let last_line = text.rsplit('\n').next().unwrap_or("");
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
-    Place { line: number(text.matches('\n').count()), column: number(last_line.chars().count()) }
+    SourcePosition { line: number(text.matches('\n').count()), column: number(last_line.chars().count()) }
 }

@@ -13,7 +13,7 @@ use crate::bounds::VALUE_CHARS_MAX;
 use crate::error::{Problems, Refusal, quoted};
 use crate::form::Form;
 use crate::identifier::KeyPart;
-use crate::overrides::{Change, Collected, Override, PartMatch};
+use crate::overrides::{Collected, Override, OverrideEffect, PartMatch};
 use crate::pattern::Pattern;
 use crate::policy::Policy;
 use crate::rule::Rule;
@@ -42,7 +42,7 @@ pub(crate) fn read_override(
     if problems.count() > errors_before || refuse_everybody(at, fields, rule, problems) {
         return None;
     }
-    if change == Change::Keep && !hot {
+    if change == OverrideEffect::Keep && !hot {
         let fix = "give `limit`, `rate`, `burst`, `unlimited: true` or `hot: true`";
         at.refuse(problems, Refusal::new("the override changes nothing", fix));
         return None;
@@ -122,7 +122,7 @@ fn read_part(at: &Cursor<'_, '_>, part: &KeyPart, form: Form, problems: &mut Pro
     None
 }
 
-fn read_change(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+fn read_change(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<OverrideEffect> {
     let given: Vec<&str> =
         ["limit", "rate", "burst"].into_iter().filter(|name| fields.get(name).is_some()).collect();
     let unlimited = match fields.get("unlimited") {
@@ -138,7 +138,7 @@ fn read_change(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) ->
         }
     };
     match (unlimited, fields.get("limit")) {
-        (true, _) => Some(Change::Unlimited),
+        (true, _) => Some(OverrideEffect::Unlimited),
         (false, Some(at)) if given.len() > 1 => {
             let message = format!("`limit` contradicts `{}`", given[1..].join("` and `"));
             at.refuse(problems, Refusal::new(message, "keep one of them"));
@@ -149,7 +149,7 @@ fn read_change(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) ->
     }
 }
 
-fn read_limit(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+fn read_limit(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<OverrideEffect> {
     let LimitText { limit, window } = value::parsed(at, problems, quantity::limit)?;
     let own_window = match &rule.policy {
         Policy::Sliding { period, .. } | Policy::Fixed { period, .. } => Some(Window::Rolling(*period)),
@@ -157,9 +157,9 @@ fn read_limit(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) -> Opti
         Policy::Gcra { .. } => None,
     };
     let refusal = match (window, own_window) {
-        (None, Some(_)) => return Some(Change::Limit(limit)),
-        (None, None) if limit == Limit::BLOCKED => return Some(Change::Limit(limit)),
-        (Some(given), Some(own)) if given == own => return Some(Change::Limit(limit)),
+        (None, Some(_)) => return Some(OverrideEffect::Limit(limit)),
+        (None, None) if limit == Limit::BLOCKED => return Some(OverrideEffect::Limit(limit)),
+        (Some(given), Some(own)) if given == own => return Some(OverrideEffect::Limit(limit)),
         (_, None) => {
             let message = format!("rule {} is a rate, not a limit", quoted(&rule.name));
             Refusal::new(message, "give `rate` or `burst`; `limit: 0` blocks")
@@ -180,9 +180,11 @@ fn read_limit(at: &Cursor<'_, '_>, rule: &Rule, problems: &mut Problems) -> Opti
     None
 }
 
-fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<Change> {
+fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> Option<OverrideEffect> {
     let Policy::Gcra { rate: own_rate, .. } = rule.policy else {
-        let Some(at) = fields.get("rate").or_else(|| fields.get("burst")) else { return Some(Change::Keep) };
+        let Some(at) = fields.get("rate").or_else(|| fields.get("burst")) else {
+            return Some(OverrideEffect::Keep);
+        };
         let message = format!("rule {} is a limit, not a rate", quoted(&rule.name));
         at.refuse(problems, Refusal::new(message, "give `limit: N`, or make it a rule of its own"));
         return None;
@@ -190,7 +192,7 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
     let rate = fields.get("rate").map(|at| value::parsed(&at, problems, quantity::rate));
     let burst = fields.get("burst").map(|at| value::parsed(&at, problems, burst_of));
     match (rate, burst) {
-        (None, None) => Some(Change::Keep),
+        (None, None) => Some(OverrideEffect::Keep),
         (rate, burst) => {
             let rate = rate.unwrap_or(Some(own_rate))?;
             // As in a rule: a new rate without a burst gets one second's worth of itself.
@@ -198,7 +200,7 @@ fn read_rate(fields: &Fields<'_, '_>, rule: &Rule, problems: &mut Problems) -> O
             if let Some(at) = fields.get("burst") {
                 refills(&at, rate, burst, problems)?;
             }
-            Some(Change::Rate { rate, burst })
+            Some(OverrideEffect::Rate { rate, burst })
         }
     }
 }

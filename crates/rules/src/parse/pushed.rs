@@ -5,13 +5,13 @@ use super::fields::Fields;
 use super::files::read_files;
 use super::override_entry::{self, EXAMPLE};
 use super::syntax::Syntax;
-use super::tree::Place;
+use super::tree::SourcePosition;
 use super::value;
 use crate::bounds::NESTING_MAX;
 use crate::change::OverrideName;
 use crate::error::{Problems, Refusal, RuleErrors};
 use crate::overrides::{Override, PartMatch};
-use crate::rule::{Declared, Rule};
+use crate::rule::{Declaration, Rule};
 use crate::set::Namespace;
 use crate::source::Source;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) overrides: Vec<(OverrideName, Override)>,
-    places: HashMap<OverrideName, Declared>,
+    places: HashMap<OverrideName, Declaration>,
 }
 
 impl Listing {
@@ -38,7 +38,7 @@ impl Listing {
             let fix = "keep one of the two: a control plane has one override for each name";
             return at.refuse(problems, Refusal::new(message, fix));
         }
-        let declared = Declared { file: at.file().clone(), line: at.place().line };
+        let declared = Declaration { file: at.file().clone(), line: at.place().line };
         self.places.insert(name.clone(), declared);
         self.overrides.push((name, applied));
     }
@@ -87,7 +87,12 @@ fn read_one<T>(
             }
             _ => {
                 let refusal = Refusal::new("there should be one override here", format!("write {EXAMPLE}"));
-                super::refuse_file(&source.name.as_str().into(), Place::START, refusal, &mut problems);
+                super::refuse_file(
+                    &source.name.as_str().into(),
+                    SourcePosition::START,
+                    refusal,
+                    &mut problems,
+                );
             }
         }
     }

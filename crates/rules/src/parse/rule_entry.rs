@@ -14,7 +14,7 @@ use crate::bounds::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX};
 use crate::error::{Problems, Refusal, quoted};
 use crate::identifier::overflow_key;
 use crate::overrides::Lookup;
-use crate::rule::{Declared, Logged, OnMissing, Rule, Scope};
+use crate::rule::{Declaration, LogSampling, OnMissing, Rule, Scope};
 use crate::snapshot::LookupSeed;
 use std::sync::Arc;
 use tidegate_core::{Accuracy, Charge, Class, FleetSecret, KeyPrefix};
@@ -87,7 +87,7 @@ pub(crate) fn read_rule(at: &Cursor<'_, '_>, home: &mut Home<'_>, problems: &mut
         on_missing: options.on_missing,
         charge: options.charge,
         log: options.log,
-        declared: Declared { file: at.file().clone(), line: at.place().line },
+        declared: Declaration { file: at.file().clone(), line: at.place().line },
         prefix,
         overflow_key: overflow_key(&prefix),
         series: Default::default(),
@@ -105,7 +105,7 @@ struct Options {
     shadow: bool,
     on_missing: OnMissing,
     charge: Charge,
-    log: Logged,
+    log: LogSampling,
 }
 
 fn read_options(fields: &Fields<'_, '_>, problems: &mut Problems) -> Options {

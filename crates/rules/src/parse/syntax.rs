@@ -4,7 +4,7 @@
 //! a gigabyte. After a syntax error the next document is still read, so that its errors are told too.
 
 use super::cursor::shown_name;
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{MappingEntry, Node, SourcePosition, Value};
 use crate::bounds::NODES_MAX;
 use crate::error::{Problems, Refusal, RuleError, quoted};
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
@@ -60,8 +60,8 @@ enum Stop {
 
 /// A list or a map whose end hasn't come yet.
 enum Open<'t> {
-    List { place: Place, items: Vec<Node<'t>> },
-    Map { place: Place, entries: Vec<Entry<'t>>, key: Option<(Cow<'t, str>, Place)> },
+    List { place: SourcePosition, items: Vec<Node<'t>> },
+    Map { place: SourcePosition, entries: Vec<MappingEntry<'t>>, key: Option<(Cow<'t, str>, SourcePosition)> },
 }
 
 struct Builder<'b, 't> {
@@ -132,7 +132,7 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Puts a finished value into what is open around it.
-    fn node(&mut self, place: Place, value: Value<'t>) -> Result<(), Stop> {
+    fn node(&mut self, place: SourcePosition, value: Value<'t>) -> Result<(), Stop> {
         let Some(left) = self.nodes_left.checked_sub(1) else {
             let message = format!("the rules have more than {NODES_MAX} values");
             self.refuse(place, Refusal::new(message, "split them, or use a control plane"));
@@ -144,7 +144,7 @@ impl<'t> Builder<'_, 't> {
             Some(Open::List { items, .. }) => items.push(Node { place, value }),
             Some(Open::Map { entries, key, .. }) => match (key.take(), value) {
                 (Some((key, key_place)), value) => {
-                    entries.push(Entry { key, key_place, node: Node { place, value } });
+                    entries.push(MappingEntry { key, key_place, node: Node { place, value } });
                 }
                 (None, Value::Scalar(text)) => *key = Some((text, place)),
                 (None, value) => {
@@ -159,8 +159,8 @@ impl<'t> Builder<'_, 't> {
     }
 
     /// Keeps the first of each; YAML leaves open which would win.
-    fn without_duplicates(&mut self, entries: Vec<Entry<'t>>) -> Vec<Entry<'t>> {
-        let mut first_places: HashMap<Cow<'t, str>, Place> = HashMap::with_capacity(entries.len());
+    fn without_duplicates(&mut self, entries: Vec<MappingEntry<'t>>) -> Vec<MappingEntry<'t>> {
+        let mut first_places: HashMap<Cow<'t, str>, SourcePosition> = HashMap::with_capacity(entries.len());
         let mut kept = Vec::with_capacity(entries.len());
         for entry in entries {
             match first_places.get(&entry.key) {
@@ -179,13 +179,13 @@ impl<'t> Builder<'_, 't> {
         kept
     }
 
-    fn refuse(&mut self, place: Place, refusal: Refusal) {
+    fn refuse(&mut self, place: SourcePosition, refusal: Refusal) {
         let field = self.field(None);
         self.refuse_field(place, field, refusal);
     }
 
-    fn refuse_field(&mut self, place: Place, field: String, Refusal { message, fix }: Refusal) {
-        let Place { line, column } = place;
+    fn refuse_field(&mut self, place: SourcePosition, field: String, Refusal { message, fix }: Refusal) {
+        let SourcePosition { line, column } = place;
         self.problems.push(RuleError { file: self.file.clone(), line, column, field, message, fix });
     }
 
@@ -218,9 +218,9 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value<'_> {
     }
 }
 
-fn place_of(marker: &Marker) -> Place {
+fn place_of(marker: &Marker) -> SourcePosition {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Place { line: number(marker.line()).max(1), column: number(marker.col()).saturating_add(1) }
+    SourcePosition { line: number(marker.line()).max(1), column: number(marker.col()).saturating_add(1) }
 }
 
 fn is_about_a_tab(error: &ScanError) -> bool {
@@ -229,12 +229,12 @@ fn is_about_a_tab(error: &ScanError) -> bool {
 }
 
 /// Where the next line that is indented with a tab has it: the parser names the value before it.
-fn tab_from(place: Place, text: &str) -> Place {
+fn tab_from(place: SourcePosition, text: &str) -> SourcePosition {
     let lines = text.lines().zip(1_u32..).skip(usize::try_from(place.line).unwrap_or(usize::MAX) - 1);
     let mut tabs = lines.filter_map(|(text, line)| {
         let indented = text.len() - text.trim_start().len();
         let before = text[..indented].find('\t')?;
-        Some(Place { line, column: u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1) })
+        Some(SourcePosition { line, column: u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1) })
     });
     tabs.next().unwrap_or(place)
 }

@@ -5,20 +5,20 @@
 
 use std::borrow::Cow;
 
-/// Line and column, both from 1.
+/// A position in a rules file: line and column, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-impl Place {
-    pub(crate) const START: Place = Place { line: 1, column: 1 };
+impl SourcePosition {
+    pub(crate) const START: SourcePosition = SourcePosition { line: 1, column: 1 };
 }
 
 #[derive(Debug)]
 pub(crate) struct Node<'t> {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePosition,
     pub(crate) value: Value<'t>,
 }
 
@@ -27,13 +27,14 @@ pub(crate) enum Value<'t> {
     Null,
     Scalar(Cow<'t, str>),
     List(Vec<Node<'t>>),
-    Map(Vec<Entry<'t>>),
+    Map(Vec<MappingEntry<'t>>),
 }
 
+/// One key of a YAML mapping, with its value.
 #[derive(Debug)]
-pub(crate) struct Entry<'t> {
+pub(crate) struct MappingEntry<'t> {
     pub(crate) key: Cow<'t, str>,
-    pub(crate) key_place: Place,
+    pub(crate) key_place: SourcePosition,
     pub(crate) node: Node<'t>,
 }
 

@@ -4,14 +4,14 @@
 
 use crate::error::Problems;
 use crate::parse::read_files;
-use crate::parse::tree::{Entry, Node, Value};
+use crate::parse::tree::{MappingEntry, Node, Value};
 use crate::source::Source;
 use std::fmt::Write;
 
 /// The document of `text` that `node` was read from, without these fields. Ends with a line break.
 pub(super) fn without(text: &str, node: &Node<'_>, apart: &[&str], nesting_max: usize) -> String {
     let Value::Map(entries) = &node.value else { return String::new() };
-    let kept: Vec<&Entry<'_>> = entries.iter().filter(|entry| !apart.contains(&&*entry.key)).collect();
+    let kept: Vec<&MappingEntry<'_>> = entries.iter().filter(|entry| !apart.contains(&&*entry.key)).collect();
     if let Some(cut) = by_lines(text, entries, apart)
         && means(&cut, &kept, nesting_max)
     {
@@ -28,9 +28,9 @@ pub(super) fn without(text: &str, node: &Node<'_>, apart: &[&str], nesting_max: 
 }
 
 /// `None` where fields don't begin lines.
-fn by_lines(text: &str, entries: &[Entry<'_>], apart: &[&str]) -> Option<String> {
+fn by_lines(text: &str, entries: &[MappingEntry<'_>], apart: &[&str]) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let line_of = |entry: &Entry<'_>| usize::try_from(entry.key_place.line).ok()?.checked_sub(1);
+    let line_of = |entry: &MappingEntry<'_>| usize::try_from(entry.key_place.line).ok()?.checked_sub(1);
     let starts: Vec<usize> = entries.iter().map(line_of).collect::<Option<_>>()?;
     let (first, last) = (*starts.first()?, *starts.last()?);
     if !starts.is_sorted_by(|a, b| a < b) || entries.iter().any(|entry| entry.key_place.column != 1) {
@@ -56,7 +56,7 @@ fn by_lines(text: &str, entries: &[Entry<'_>], apart: &[&str]) -> Option<String>
 }
 
 /// Whether a text has these fields and nothing else.
-fn means(text: &str, kept: &[&Entry<'_>], nesting_max: usize) -> bool {
+fn means(text: &str, kept: &[&MappingEntry<'_>], nesting_max: usize) -> bool {
     let source = Source { name: String::new(), text: text.as_bytes().to_vec() };
     let mut problems = Problems::default();
     let (files, _) = read_files(&[&source], nesting_max, &mut problems);

@@ -2,11 +2,11 @@
 //!
 //! Whatever is written here was read back and compared, so a file that is pushed unchanged changes nothing.
 
-use super::Pushed;
+use super::PushedRules;
 use super::cut::quoted;
 use crate::change::{DocumentName, OverrideName};
 use crate::envoy::Windows;
-use crate::overrides::{Change, Override};
+use crate::overrides::{Override, OverrideEffect};
 use crate::set::RuleSet;
 use crate::source::Source;
 use std::fmt::Write;
@@ -31,11 +31,11 @@ impl RuleSet {
             quoted(&mut entry, text);
         }
         match value.change {
-            Change::Keep => {}
-            Change::Unlimited => entry.push_str(", unlimited: true"),
+            OverrideEffect::Keep => {}
+            OverrideEffect::Unlimited => entry.push_str(", unlimited: true"),
             // Writing to a String can't fail.
-            Change::Limit(limit) => drop(write!(entry, ", limit: {}", limit.get())),
-            Change::Rate { rate, burst } => {
+            OverrideEffect::Limit(limit) => drop(write!(entry, ", limit: {}", limit.get())),
+            OverrideEffect::Rate { rate, burst } => {
                 let _ = write!(entry, ", rate: {}, burst: {}", rate_text(rate)?, burst.get());
             }
         }
@@ -60,7 +60,7 @@ pub fn with_overrides(name: &DocumentName, text: &str, entries: &[String]) -> Op
         let _ = writeln!(whole, "  - {entry}");
     }
     let source = Source { name: "rules.yaml".to_owned(), text: whole.clone().into_bytes() };
-    let pushed = Pushed::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed).ok()?;
+    let pushed = PushedRules::read(&[source], &FleetSecret::BUILT_IN, Windows::Fixed).ok()?;
     let is_same = pushed.documents.len() == 1
         && pushed.documents.get(name).is_some_and(|document| **document == *text)
         && pushed.overrides.len() == entries.len();

@@ -5,7 +5,7 @@
 
 use super::log::Log;
 use super::{RULES, RuleFiles, RuleFilesError, beside};
-use crate::bytes::{Malformed, put_parts};
+use crate::bytes::{DecodeError, put_parts};
 use crate::change::{Delta, OverrideName, RuleChange};
 use crate::overrides::Override;
 use crate::snapshot::{Builder, Contents, RuleWithExact, Snapshot, WriteError};
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Compaction {
 
 /// A file that was written and checked, and isn't in use yet.
 #[derive(Debug)]
-pub struct Compacted {
+pub struct CompactedFile {
     path: PathBuf,
     from: Arc<Snapshot>,
     snapshot: Arc<Snapshot>,
@@ -50,8 +50,8 @@ impl RuleFiles {
 
     /// Puts a file in the place of the one that it was made from; the log keeps what came since. `None` when another
     /// one is in use by now.
-    pub fn adopt(&mut self, compacted: Compacted) -> Result<Option<Arc<Snapshot>>, RuleFilesError> {
-        let Compacted { path, from, snapshot } = compacted;
+    pub fn adopt(&mut self, compacted: CompactedFile) -> Result<Option<Arc<Snapshot>>, RuleFilesError> {
+        let CompactedFile { path, from, snapshot } = compacted;
         let current = self.current.as_ref().filter(|current| Arc::ptr_eq(&current.snapshot, &from));
         let Some(current) = current else {
             let _ = fs::remove_file(&path);
@@ -67,7 +67,7 @@ impl RuleFiles {
 
 impl Compaction {
     /// Writes the file and checks it. Takes as long as that takes.
-    pub fn run(self) -> Result<Compacted, RuleFilesError> {
+    pub fn run(self) -> Result<CompactedFile, RuleFilesError> {
         let Compaction { path, snapshot, log } = self;
         let changes = Changes::read(&snapshot, &log)?;
         if let Err(error) = changes.write(&path, &snapshot) {
@@ -76,7 +76,7 @@ impl Compaction {
             return Err(RuleFilesError::Unwritten { path, error });
         }
         match Snapshot::open(&path) {
-            Ok(compacted) => Ok(Compacted { path, from: snapshot, snapshot: Arc::new(compacted) }),
+            Ok(compacted) => Ok(CompactedFile { path, from: snapshot, snapshot: Arc::new(compacted) }),
             Err(error) => {
                 let _ = fs::remove_file(&path);
                 Err(RuleFilesError::Refused { path, error })
@@ -170,7 +170,7 @@ impl Changes {
         let positions: HashMap<RuleName, u32> = self.contents.rules.iter().map(name_of).zip(0..).collect();
         let old_positions: Vec<Option<u32>> =
             snapshot.rules_with_exact().iter().map(|rule| positions.get(&name_of(rule)).copied()).collect();
-        let nobody = WriteError::Refused(Malformed("an override is of no rule"));
+        let nobody = WriteError::Refused(DecodeError("an override is of no rule"));
         let mut builder = Builder::new(path, &self.contents)?;
         let mut changed = self.exact.iter().peekable();
         for old in snapshot.exact() {
@@ -201,7 +201,7 @@ fn push_new(
     match (&new.applied, positions.get(&new.rule)) {
         (None, _) => Ok(()),
         (Some(applied), Some(position)) => builder.push(hash, *position, &new.parts, applied),
-        (Some(_), None) => Err(WriteError::Refused(Malformed("an override is of no rule"))),
+        (Some(_), None) => Err(WriteError::Refused(DecodeError("an override is of no rule"))),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Namespace, RuleSet, Rules};
 use crate::bounds::{RULES_MAX, SOURCES_BYTES_MAX, WARNINGS_MAX};
-use crate::bytes::Malformed;
+use crate::bytes::DecodeError;
 use crate::change::{Delta, DocumentName, RuleChange};
 use crate::envoy::{EnvoyOptions, EnvoyRules, Windows, is_envoy};
 use crate::error::{RuleErrors, Warning};
@@ -46,7 +46,7 @@ pub enum ApplyError {
     #[error("the rules are too large: {0}")]
     TooLarge(&'static str),
     #[error("a change isn't valid: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] DecodeError),
 }
 
 impl ApplyError {
@@ -73,7 +73,7 @@ struct Document {
     domain: Option<Arc<str>>,
 }
 
-fn check_names(delta: &Delta) -> Result<(), Malformed> {
+fn check_names(delta: &Delta) -> Result<(), DecodeError> {
     delta.changes.iter().try_for_each(|change| match change {
         RuleChange::Override { name, .. } | RuleChange::Reset { name, .. } => name.check(),
         RuleChange::Document { .. } | RuleChange::FleetMode(_) => Ok(()),

@@ -18,7 +18,7 @@
 use super::SnapshotError;
 use super::table::table_bytes;
 use crate::bounds::SOURCES_BYTES_MAX;
-use crate::bytes::{Malformed, Reader, mode_number, mode_of};
+use crate::bytes::{DecodeError, Reader, mode_number, mode_of};
 use crate::rule::Mode;
 use std::ops::Range;
 use tidegate_core::sip::SipState;
@@ -108,7 +108,11 @@ impl Head {
     pub(super) fn decode(file: &[u8]) -> Result<Self, SnapshotError> {
         if !file.starts_with(&MAGIC) {
             let is_cut_off = MAGIC.starts_with(file.get(..MAGIC.len()).unwrap_or(file));
-            return Err(if is_cut_off { Malformed("it is cut off").into() } else { SnapshotError::Foreign });
+            return Err(if is_cut_off {
+                DecodeError("it is cut off").into()
+            } else {
+                SnapshotError::Foreign
+            });
         }
         let mut reader = Reader::new(file);
         reader.take(MAGIC.len())?;
@@ -117,7 +121,7 @@ impl Head {
             FORMAT => {}
             format => return Err(SnapshotError::OtherFormat { format }),
         }
-        let bytes = file.first_chunk::<HEAD_BYTES>().ok_or(Malformed("it is cut off"))?;
+        let bytes = file.first_chunk::<HEAD_BYTES>().ok_or(DecodeError("it is cut off"))?;
         let head = Self::read(&mut reader)?;
         // What is left: zeros where zeros belong, and the checksum.
         if head.encode() != *bytes {
@@ -141,7 +145,7 @@ impl Head {
         Ok(Head { version, seed, fleet_mode, exact, patterns, documents, rules, wide, sections })
     }
 
-    fn check(&self, file_bytes: u64) -> Result<(), Malformed> {
+    fn check(&self, file_bytes: u64) -> Result<(), DecodeError> {
         let bounded = self.exact <= EXACT_MAX
             && self.patterns <= PATTERNS_MAX
             && self.documents <= DOCUMENTS_MAX
@@ -149,14 +153,14 @@ impl Head {
             && self.wide <= self.exact
             && self.section(Section::Documents).bytes <= SOURCES_BYTES_MAX as u64;
         if !bounded {
-            return Err(Malformed("it has more of something than rules can have"));
+            return Err(DecodeError("it has more of something than rules can have"));
         }
         let total =
             self.sections.iter().try_fold(HEAD_BYTES as u64, |sum, section| sum.checked_add(section.bytes));
         let fits = total == Some(file_bytes)
             && self.section(Section::Table).bytes == table_bytes(self.exact)
             && self.section(Section::Wide).bytes == self.wide * super::table::WIDE_BYTES as u64;
-        if fits { Ok(()) } else { Err(Malformed("its sections don't make up the file")) }
+        if fits { Ok(()) } else { Err(DecodeError("its sections don't make up the file")) }
     }
 
     pub(super) fn section(&self, section: Section) -> SectionHead {

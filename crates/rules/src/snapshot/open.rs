@@ -3,7 +3,7 @@
 use super::head::{HEAD_BYTES, Head, Section};
 use super::table::{self, Places};
 use super::{Bytes, Exact, RuleWithExact, Snapshot, SnapshotError};
-use crate::bytes::{Malformed, Reader};
+use crate::bytes::{DecodeError, Reader};
 use memmap2::{Advice, Mmap, MmapMut};
 use std::fs::File;
 use std::io;
@@ -59,7 +59,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    fn check_documents(&self) -> Result<(), Malformed> {
+    fn check_documents(&self) -> Result<(), DecodeError> {
         let mut reader = Reader::new(self.section(Section::Documents));
         let mut before = None;
         for _ in 0..self.head.documents {
@@ -70,26 +70,26 @@ impl Snapshot {
         at_end(&reader)
     }
 
-    fn check_patterns(&self) -> Result<(), Malformed> {
+    fn check_patterns(&self) -> Result<(), DecodeError> {
         let mut reader = Reader::new(self.section(Section::Patterns));
         let mut before = None;
         for _ in 0..self.head.patterns {
             let name = reader.override_name()?;
             reader.applied()?;
             if name.is_exact() {
-                return Err(Malformed("a pattern has no `*`"));
+                return Err(DecodeError("a pattern has no `*`"));
             }
             in_order(&mut before, Some(name))?;
         }
         at_end(&reader)
     }
 
-    fn check_wide(&self) -> Result<(), Malformed> {
+    fn check_wide(&self) -> Result<(), DecodeError> {
         let wide = self.section(Section::Wide);
         (0..self.head.wide).try_for_each(|index| table::check(table::wide_word(index), wide))
     }
 
-    fn check_exact(&self) -> Result<(), Malformed> {
+    fn check_exact(&self) -> Result<(), DecodeError> {
         let mut counts = vec![0_u64; self.rules.len()];
         let mut walk = Walk::new(self);
         while let Some(exact) = walk.next()? {
@@ -98,7 +98,7 @@ impl Snapshot {
             }
         }
         let as_said = self.rules.iter().map(|rule| rule.exact).eq(counts);
-        if as_said { Ok(()) } else { Err(Malformed("a rule has another number of overrides than it says")) }
+        if as_said { Ok(()) } else { Err(DecodeError("a rule has another number of overrides than it says")) }
     }
 }
 
@@ -123,7 +123,7 @@ fn in_large_pages(table: &[u8]) -> Option<MmapMut> {
     Some(large)
 }
 
-fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, Malformed> {
+fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, DecodeError> {
     let mut reader = Reader::new(bytes.get().get(head.range(Section::Rules)).unwrap_or(&[]));
     let mut rules: Vec<RuleWithExact> = Vec::new();
     for _ in 0..head.rules {
@@ -131,7 +131,7 @@ fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, Malforme
         let read = RuleWithExact { tenant, namespace, rule, exact: reader.u64()? };
         let name = |rule: &RuleWithExact| (rule.tenant.clone(), rule.namespace.clone(), rule.rule.clone());
         if read.exact == 0 || rules.last().is_some_and(|before| name(before) >= name(&read)) {
-            return Err(Malformed("its rules are not in order, or one has no overrides"));
+            return Err(DecodeError("its rules are not in order, or one has no overrides"));
         }
         rules.push(read);
     }
@@ -140,20 +140,20 @@ fn read_rules(head: &Head, bytes: &Bytes) -> Result<Vec<RuleWithExact>, Malforme
     if sum == Some(head.exact) {
         Ok(rules)
     } else {
-        Err(Malformed("its rules have another number of overrides"))
+        Err(DecodeError("its rules have another number of overrides"))
     }
 }
 
-fn in_order<T: PartialOrd>(before: &mut Option<T>, next: Option<T>) -> Result<(), Malformed> {
+fn in_order<T: PartialOrd>(before: &mut Option<T>, next: Option<T>) -> Result<(), DecodeError> {
     if before.is_some() && *before >= next {
-        return Err(Malformed("names come twice or not in order"));
+        return Err(DecodeError("names come twice or not in order"));
     }
     *before = next;
     Ok(())
 }
 
-fn at_end(reader: &Reader<'_>) -> Result<(), Malformed> {
-    if reader.is_empty() { Ok(()) } else { Err(Malformed("a section has more in it than it says")) }
+fn at_end(reader: &Reader<'_>) -> Result<(), DecodeError> {
+    if reader.is_empty() { Ok(()) } else { Err(DecodeError("a section has more in it than it says")) }
 }
 
 impl Section {
@@ -197,19 +197,19 @@ impl<'s> Walk<'s> {
         }
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Exact<'s>>, Malformed> {
+    pub(super) fn next(&mut self) -> Result<Option<Exact<'s>>, DecodeError> {
         let Some(left) = self.left.checked_sub(1) else { return self.end().map(|()| None) };
         self.left = left;
         let rule = self.records.u32()?;
         let parts = self.records.parts()?;
         let prefix = usize::try_from(rule).ok().and_then(|rule| self.snapshot.prefixes.get(rule));
-        let prefix = prefix.ok_or(Malformed("an override is of no rule"))?;
+        let prefix = prefix.ok_or(DecodeError("an override is of no rule"))?;
         if !parts.is_exact() {
-            return Err(Malformed("an exact override has a `*`"));
+            return Err(DecodeError("an exact override has a `*`"));
         }
         let hash = prefix.hash_of_parts(parts.iter());
         if self.last_hash.is_some_and(|last| last >= hash) {
-            return Err(Malformed("overrides come twice or not in order"));
+            return Err(DecodeError("overrides come twice or not in order"));
         }
         self.last_hash = Some(hash);
         let applied = self.look(hash)?;
@@ -217,8 +217,8 @@ impl<'s> Walk<'s> {
     }
 
     /// What the table says where this hash belongs.
-    fn look(&mut self, hash: u128) -> Result<crate::overrides::Override, Malformed> {
-        let differs = Malformed("the table differs from the records");
+    fn look(&mut self, hash: u128) -> Result<crate::overrides::Override, DecodeError> {
+        let differs = DecodeError("the table differs from the records");
         let slot = self.places.next(hash).ok_or(differs)?;
         self.skip_to(slot)?;
         let (fingerprint, word) = table::slot(self.table, slot).ok_or(differs)?;
@@ -237,23 +237,23 @@ impl<'s> Walk<'s> {
     }
 
     /// All slots before this one must be free.
-    fn skip_to(&mut self, slot: u64) -> Result<(), Malformed> {
+    fn skip_to(&mut self, slot: u64) -> Result<(), DecodeError> {
         while self.next_slot < slot {
             if table::slot(self.table, self.next_slot) != Some((0, 0)) {
-                return Err(Malformed("the table differs from the records"));
+                return Err(DecodeError("the table differs from the records"));
             }
             self.next_slot += 1;
         }
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Malformed> {
+    fn end(&mut self) -> Result<(), DecodeError> {
         at_end(&self.records)?;
         self.skip_to((self.table.len() / table::LINE_BYTES) as u64 * table::SLOTS_PER_LINE)?;
         if self.next_wide == self.snapshot.head.wide {
             Ok(())
         } else {
-            Err(Malformed("a wide value is nobody's"))
+            Err(DecodeError("a wide value is nobody's"))
         }
     }
 }

@@ -8,8 +8,8 @@
 //! What a word has no room for, a rate or an end, is a *wide* value: 32 bytes in a section of their own, shared by
 //! all slots that say the same.
 
-use crate::bytes::{Malformed, check_override};
-use crate::overrides::{Change, Override};
+use crate::bytes::{DecodeError, check_override};
+use crate::overrides::{Override, OverrideEffect};
 use tidegate_core::{Burst, Limit, Nanos, Rate};
 
 pub(super) const LINE_BYTES: usize = 64;
@@ -130,10 +130,10 @@ pub(super) fn write(applied: &Override) -> Written {
     let hot = if applied.hot { HOT } else { 0 };
     match applied.change {
         _ if applied.until != Nanos::MAX => Written::Wide(widened(applied)),
-        Change::Keep => Written::Word(KEEP | hot),
-        Change::Unlimited => Written::Word(UNLIMITED | hot),
-        Change::Limit(limit) => Written::Word(LIMIT | hot | limit.get() << NUMBER_SHIFT),
-        Change::Rate { .. } => Written::Wide(widened(applied)),
+        OverrideEffect::Keep => Written::Word(KEEP | hot),
+        OverrideEffect::Unlimited => Written::Word(UNLIMITED | hot),
+        OverrideEffect::Limit(limit) => Written::Word(LIMIT | hot | limit.get() << NUMBER_SHIFT),
+        OverrideEffect::Rate { .. } => Written::Wide(widened(applied)),
     }
 }
 
@@ -152,9 +152,9 @@ pub(super) fn read<'w>(word: u64, wide: impl FnOnce() -> &'w [u8]) -> Option<Ove
     let hot = word & HOT != 0;
     let number = word >> NUMBER_SHIFT;
     let change = match word & KIND_MASK {
-        KEEP => Change::Keep,
-        UNLIMITED => Change::Unlimited,
-        LIMIT => Change::Limit(Limit::new(number).ok()?),
+        KEEP => OverrideEffect::Keep,
+        UNLIMITED => OverrideEffect::Unlimited,
+        LIMIT => OverrideEffect::Limit(Limit::new(number).ok()?),
         WIDE => return read_wide(wide(), number),
         _ => return None,
     };
@@ -170,10 +170,10 @@ const WIDE_RATE: u64 = 4;
 
 fn widened(applied: &Override) -> [u8; WIDE_BYTES] {
     let (kind, [numerator, second, third]) = match applied.change {
-        Change::Keep => (WIDE_KEEP, [0; 3]),
-        Change::Unlimited => (WIDE_UNLIMITED, [0; 3]),
-        Change::Limit(limit) => (WIDE_LIMIT, [0, limit.get(), 0]),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep => (WIDE_KEEP, [0; 3]),
+        OverrideEffect::Unlimited => (WIDE_UNLIMITED, [0; 3]),
+        OverrideEffect::Limit(limit) => (WIDE_LIMIT, [0, limit.get(), 0]),
+        OverrideEffect::Rate { rate, burst } => {
             (WIDE_RATE, [rate.interval_numerator_ns(), rate.interval_denominator(), burst.get()])
         }
     };
@@ -196,22 +196,23 @@ fn read_wide(wide: &[u8], index: u64) -> Option<Override> {
     let kind = first >> WIDE_KIND_SHIFT;
     let numerator = first & ((1 << WIDE_KIND_SHIFT) - 1);
     let change = match kind & KIND_MASK {
-        WIDE_KEEP => Change::Keep,
-        WIDE_UNLIMITED => Change::Unlimited,
-        WIDE_LIMIT => Change::Limit(Limit::new(second).ok()?),
-        WIDE_RATE => {
-            Change::Rate { rate: Rate::from_lowest_terms(numerator, second)?, burst: Burst::new(third).ok()? }
-        }
+        WIDE_KEEP => OverrideEffect::Keep,
+        WIDE_UNLIMITED => OverrideEffect::Unlimited,
+        WIDE_LIMIT => OverrideEffect::Limit(Limit::new(second).ok()?),
+        WIDE_RATE => OverrideEffect::Rate {
+            rate: Rate::from_lowest_terms(numerator, second)?,
+            burst: Burst::new(third).ok()?,
+        },
         _ => return None,
     };
     Some(Override { change, hot: kind & HOT != 0, until: Nanos::new(until) })
 }
 
 /// Whether a word, and what it points to, is what [`write`] writes for some valid override.
-pub(super) fn check(word: u64, wide: &[u8]) -> Result<(), Malformed> {
-    let malformed = Malformed("an override in the table isn't one");
+pub(super) fn check(word: u64, wide: &[u8]) -> Result<(), DecodeError> {
+    let malformed = DecodeError("an override in the table isn't one");
     let applied = read(word, || wide).ok_or(malformed)?;
-    if let Change::Rate { rate, .. } = applied.change {
+    if let OverrideEffect::Rate { rate, .. } = applied.change {
         Rate::from_interval(rate.interval_numerator_ns(), rate.interval_denominator())
             .map_err(|_| malformed)?;
     }

@@ -6,7 +6,7 @@
 use super::head::{DOCUMENTS_MAX, EXACT_MAX, PATTERNS_MAX, RULES_WITH_EXACT_MAX};
 use super::{Builder, Contents, LookupSeed, RuleWithExact, SnapshotId, WriteError};
 use crate::bounds::SOURCES_BYTES_MAX;
-use crate::bytes::{Malformed, Parts, Reader, check_override, put_applied, put_parts};
+use crate::bytes::{DecodeError, Parts, Reader, check_override, put_applied, put_parts};
 use crate::change::{DocumentName, OverrideName};
 use crate::overrides::Override;
 use crate::rule::Mode;
@@ -32,7 +32,7 @@ pub struct SnapshotWriter {
     /// Rules in the order in which they came, found by the hash of their names.
     known_rules: HashMap<u128, u32>,
     run: Run,
-    aside: Aside,
+    aside: SpillFile,
 }
 
 impl std::fmt::Debug for SnapshotWriter {
@@ -56,7 +56,7 @@ impl SnapshotWriter {
             rules: Vec::new(),
         };
         Ok(SnapshotWriter {
-            aside: Aside::new(&beside(path, "aside"))?,
+            aside: SpillFile::new(&beside(path, "aside"))?,
             path: path.to_owned(),
             contents,
             document_bytes: 0,
@@ -74,7 +74,7 @@ impl SnapshotWriter {
         name.check()?;
         self.document_bytes = self.document_bytes.saturating_add(text.len());
         if self.document_bytes > SOURCES_BYTES_MAX {
-            return Err(Malformed("the documents are larger than 64 MiB").into());
+            return Err(DecodeError("the documents are larger than 64 MiB").into());
         }
         match self.contents.documents.insert(name.clone(), text.into()) {
             None => Ok(()),
@@ -88,7 +88,7 @@ impl SnapshotWriter {
         check_override(applied)?;
         if !name.is_exact() {
             if self.contents.patterns.len() as u64 == PATTERNS_MAX {
-                return Err(Malformed("there are more than a million patterns").into());
+                return Err(DecodeError("there are more than a million patterns").into());
             }
             return match self.contents.patterns.insert(name.clone(), *applied) {
                 None => Ok(()),
@@ -96,7 +96,7 @@ impl SnapshotWriter {
             };
         }
         if self.exact == EXACT_MAX {
-            return Err(Malformed("there are more than a hundred million overrides").into());
+            return Err(DecodeError("there are more than a hundred million overrides").into());
         }
         self.exact += 1;
         let prefix = self.contents.seed.prefix(&name.tenant, &name.namespace, &name.rule);
@@ -115,7 +115,7 @@ impl SnapshotWriter {
         let rule = *self.known_rules.entry(names_hash).or_insert(next);
         if rule == next {
             if u64::from(next) == RULES_WITH_EXACT_MAX {
-                return Err(Malformed("more than a million rules have overrides").into());
+                return Err(DecodeError("more than a million rules have overrides").into());
             }
             let OverrideName { tenant, namespace, rule, .. } = name.clone();
             rules.push(RuleWithExact { tenant, namespace, rule, exact: 0 });
@@ -150,7 +150,7 @@ impl SnapshotWriter {
             let mut reader = Reader::new(&record);
             let (hash, rule, applied) = (reader.u128()?, reader.u32()?, reader.applied()?);
             let position = usize::try_from(rule).ok().and_then(|rule| positions.get(rule)).copied();
-            let position = position.ok_or(Malformed("an override is of no rule"))?;
+            let position = position.ok_or(DecodeError("an override is of no rule"))?;
             let parts = reader.rest();
             if last == Some(hash) {
                 return Err(WriteError::Twice(self.shown(position, parts)));
@@ -204,17 +204,17 @@ impl Run {
 }
 
 /// Where runs wait to be merged: a file without a name, which goes away by itself.
-struct Aside {
+struct SpillFile {
     file: File,
     runs: Vec<Range<u64>>,
     bytes: u64,
 }
 
-impl Aside {
+impl SpillFile {
     fn new(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         fs::remove_file(path)?;
-        Ok(Aside { file, runs: Vec::new(), bytes: 0 })
+        Ok(SpillFile { file, runs: Vec::new(), bytes: 0 })
     }
 
     /// Sorts a run, writes it and empties it.
@@ -237,8 +237,8 @@ impl Aside {
         Ok(())
     }
 
-    fn merged(&self) -> io::Result<Merged<'_>> {
-        let mut merged = Merged { sources: Vec::new(), next: BinaryHeap::new() };
+    fn merged(&self) -> io::Result<MergedRuns<'_>> {
+        let mut merged = MergedRuns { sources: Vec::new(), next: BinaryHeap::new() };
         for run in &self.runs {
             let at = At { file: &self.file, at: run.start };
             let source = BufReader::with_capacity(MERGE_BUFFER_BYTES, at.take(run.end - run.start));
@@ -276,12 +276,12 @@ impl Write for At<'_> {
 }
 
 /// All runs as one, in the order of their hashes.
-struct Merged<'f> {
+struct MergedRuns<'f> {
     sources: Vec<(BufReader<io::Take<At<'f>>>, Vec<u8>)>,
     next: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
-impl Merged<'_> {
+impl MergedRuns<'_> {
     /// Reads the next record of a run.
     fn advance(&mut self, run: usize) -> io::Result<()> {
         let Some((source, record)) = self.sources.get_mut(run) else { return Ok(()) };
@@ -307,19 +307,19 @@ impl Merged<'_> {
 
 impl Contents {
     /// What a file has room for.
-    pub(super) fn check(&self) -> Result<(), Malformed> {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
         let in_section = |(name, text): (&DocumentName, &Arc<str>)| {
             name.tenant.len() + name.namespace.len() + text.len() + DOCUMENT_LENGTHS_BYTES
         };
         if self.documents.iter().map(in_section).sum::<usize>() > SOURCES_BYTES_MAX {
-            return Err(Malformed("the documents are larger than 64 MiB"));
+            return Err(DecodeError("the documents are larger than 64 MiB"));
         }
         let exact: u64 = self.rules.iter().map(|rule| rule.exact).sum();
         let is_bounded = exact <= EXACT_MAX
             && self.patterns.len() as u64 <= PATTERNS_MAX
             && self.documents.len() as u64 <= DOCUMENTS_MAX
             && self.rules.len() as u64 <= RULES_WITH_EXACT_MAX;
-        if is_bounded { Ok(()) } else { Err(Malformed("there is more than a file has room for")) }
+        if is_bounded { Ok(()) } else { Err(DecodeError("there is more than a file has room for")) }
     }
 }
 

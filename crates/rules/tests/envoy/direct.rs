@@ -2,7 +2,7 @@
 
 use crate::reading::{TREE, source};
 use tidegate_core::{FleetSecret, Nanos, Role};
-use tidegate_rules::{Attributes, Effect, Matched, Matches, RuleErrors, RuleSet, Source};
+use tidegate_rules::{Attributes, Effect, MatchResult, Matches, RuleErrors, RuleSet, Source};
 
 const NOW: Nanos = Nanos::from_secs(1_794_744_000);
 const OURS: &str = "namespace: api\nrules: [{ name: r, key: [user], limit: 7 per 1m }]\n";
@@ -23,7 +23,7 @@ fn ask(set: &RuleSet, tenant: &str, namespace: &str, attributes: &[(&str, &str)]
         (other, _) => panic!("{other:?}"),
     };
     match (matched, out.as_slice()) {
-        (Matched::Rules, [only]) => said(only),
+        (MatchResult::Rules, [only]) => said(only),
         (other, _) => format!("{other:?}"),
     }
 }

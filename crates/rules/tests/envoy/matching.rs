@@ -3,7 +3,7 @@
 use crate::reading::{TREE, ask, domain, parse, parse_as, rules, said, source};
 use tidegate_core::KeyId;
 use tidegate_rules::Policy;
-use tidegate_rules::envoy::{EnvoyRules, EnvoyUnit, GivenByRequest, Windows, drop_replaced};
+use tidegate_rules::envoy::{EnvoyRules, EnvoyUnit, RequestLimit, Windows, drop_replaced};
 
 fn key(rules: &EnvoyRules, entries: &[(&str, &str)]) -> KeyId {
     rules.find("test-domain", entries, None).expect("a limit").key
@@ -43,7 +43,7 @@ fn a_descriptor_meets_the_limit_where_it_ends() {
 #[test]
 fn a_limit_of_the_request_wins_in_a_known_domain() {
     let rules = rules(TREE);
-    let given = GivenByRequest::new(10, EnvoyUnit::Day, 1);
+    let given = RequestLimit::new(10, EnvoyUnit::Day, 1);
     for entries in [&[("key1", "value1")][..], &[("key2", "value2")], &[("key6", "x")], &[("nothing", "x")]] {
         let found = rules.find("test-domain", entries, given);
         assert_eq!(said(found.as_ref()), "given 10 per 86400 s", "{entries:?}");
@@ -52,7 +52,7 @@ fn a_limit_of_the_request_wins_in_a_known_domain() {
     // The same unit is the same counter, whoever says how much of it; another unit is another one.
     let entries = [("key5", "value5")];
     let given_key =
-        |unit| rules.find("test-domain", &entries, GivenByRequest::new(1, unit, 1)).expect("a limit").key;
+        |unit| rules.find("test-domain", &entries, RequestLimit::new(1, unit, 1)).expect("a limit").key;
     assert_eq!(given_key(EnvoyUnit::Day), key(&rules, &entries));
     assert_ne!(given_key(EnvoyUnit::Hour), key(&rules, &entries));
 }
@@ -62,14 +62,14 @@ fn a_limit_of_several_units_has_a_window_and_a_counter_of_its_own() {
     let rules = rules(TREE);
     let entries = [("key5", "value5")];
     let find = |unit, multiplier| {
-        rules.find("test-domain", &entries, GivenByRequest::new(10, unit, multiplier)).expect("a limit")
+        rules.find("test-domain", &entries, RequestLimit::new(10, unit, multiplier)).expect("a limit")
     };
     let two_days = find(EnvoyUnit::Day, 2);
     assert_eq!(said(Some(&two_days)), "given 10 per 172800 s");
     let keys = [two_days.key, find(EnvoyUnit::Day, 1).key, find(EnvoyUnit::Day, 3).key];
     assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
-    assert_eq!(GivenByRequest::new(10, EnvoyUnit::Year, 2), None, "longer than a window may be");
-    assert_eq!(GivenByRequest::new(10, EnvoyUnit::Second, 0), None, "no window");
+    assert_eq!(RequestLimit::new(10, EnvoyUnit::Year, 2), None, "longer than a window may be");
+    assert_eq!(RequestLimit::new(10, EnvoyUnit::Second, 0), None, "no window");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn flags_are_read_and_a_limit_of_the_request_has_none() {
     ]);
     assert_eq!(ask(&rules, &[("s", "x")]), "1000/month shadow");
     assert_eq!(ask(&rules, &[("q", "x")]), "4294967295/month quota");
-    let given = GivenByRequest::new(1, EnvoyUnit::Second, 1);
+    let given = RequestLimit::new(1, EnvoyUnit::Second, 1);
     let found = rules.find("test-domain", &[("s", "x")], given).expect("a limit");
     assert!(!found.is_shadow());
     let rule = rules

@@ -1,7 +1,7 @@
 //! What a limit is called in metrics: as there, so that dashboards keep working.
 
 use crate::reading::domain;
-use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
+use tidegate_rules::envoy::{EnvoyUnit, RequestLimit};
 
 #[test]
 fn a_metric_has_the_values_that_the_file_asks_for() {
@@ -31,7 +31,7 @@ fn a_metric_has_the_values_that_the_file_asks_for() {
         let found = rules.find("test-domain", entries, None).expect("a limit");
         assert_eq!(found.metric_path(), format!("test-domain.{expected}"), "{entries:?}");
     }
-    let given = GivenByRequest::new(1, EnvoyUnit::Day, 1);
+    let given = RequestLimit::new(1, EnvoyUnit::Day, 1);
     let found = rules.find("test-domain", &[("bare", "x"), ("no", "y")], given).expect("a limit");
     assert_eq!(found.metric_path(), "test-domain.bare_x.no_y");
 }

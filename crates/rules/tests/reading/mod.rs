@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use tidegate_core::{FleetSecret, Nanos, Role, Spec};
-use tidegate_rules::{Attributes, Effect, Matched, Matches, RuleErrors, RuleSet, Source};
+use tidegate_rules::{Attributes, Effect, MatchResult, Matches, RuleErrors, RuleSet, Source};
 
 pub fn source(name: &str, text: impl AsRef<[u8]>) -> Source {
     Source { name: name.to_owned(), text: text.as_ref().to_vec() }
@@ -47,7 +47,7 @@ pub fn ask(set: &RuleSet, attributes: &[(&str, &str)]) -> Vec<String> {
     said(set, "api", attributes, at(NOW))
 }
 
-pub fn matched(set: &RuleSet, tenant: &str, namespace: &str, attributes: &[(&str, &str)]) -> Matched {
+pub fn matched(set: &RuleSet, tenant: &str, namespace: &str, attributes: &[(&str, &str)]) -> MatchResult {
     set.matches(tenant, namespace, Attributes(attributes), at(NOW), &mut Matches::new())
 }
 

@@ -7,7 +7,7 @@ use crate::made::{
 use std::sync::Arc;
 use tidegate_core::Spec;
 use tidegate_rules::{
-    ApplyError, Attributes, Change, Delta, Effect, Matches, Mode, Override, RuleChange, RuleSet,
+    ApplyError, Attributes, Delta, Effect, Matches, Mode, Override, OverrideEffect, RuleChange, RuleSet,
 };
 
 fn delta(version: u64, changes: impl IntoIterator<Item = RuleChange>) -> Delta {
@@ -169,7 +169,7 @@ fn deltas_apply_to_no_rules_at_all() {
         [set_document("api", API), set_override(named("api", "all", &[]), limit(3))],
     );
     assert_eq!((set.version(), applied_to(&set, "api", "all", &[])), (1, Some(limit(3))));
-    let lifted = Override { change: Change::Unlimited, ..limit(0) };
+    let lifted = Override { change: OverrideEffect::Unlimited, ..limit(0) };
     let set = apply(&set, [set_override(named("api", "all", &[]), lifted)]);
     assert_eq!(applied_to(&set, "api", "all", &[]), Some(lifted));
 }

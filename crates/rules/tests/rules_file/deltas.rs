@@ -2,7 +2,7 @@
 
 use crate::made::{limit, named, rate, sample_delta, set_document, set_override};
 use tidegate_core::Nanos;
-use tidegate_rules::{Change, DELTA_CHANGES_MAX, Delta, DeltaError, Override, RuleChange};
+use tidegate_rules::{DELTA_CHANGES_MAX, Delta, DeltaError, Override, OverrideEffect, RuleChange};
 
 #[test]
 fn what_was_written_is_read() {
@@ -17,8 +17,8 @@ fn every_kind_of_override_keeps_its_value() {
     let values = [
         limit(0),
         limit(1 << 53),
-        Override { change: Change::Unlimited, ..limit(0) },
-        Override { change: Change::Keep, hot: true, until: Nanos::ZERO },
+        Override { change: OverrideEffect::Unlimited, ..limit(0) },
+        Override { change: OverrideEffect::Keep, hot: true, until: Nanos::ZERO },
         rate(1_000_000_000, 1 << 53),
         Override { hot: true, until: Nanos::new(1), ..rate(7, 0) },
     ];
@@ -31,7 +31,7 @@ fn every_kind_of_override_keeps_its_value() {
 fn what_is_too_large_or_no_rule_is_not_written() {
     let of = |change: RuleChange| Delta { version: 1, changes: vec![change] }.encode();
     assert_eq!(of(set_document("api", &"x".repeat(17 << 20))), Err(DeltaError::TooLarge));
-    let nothing = Override { change: Change::Keep, ..limit(0) };
+    let nothing = Override { change: OverrideEffect::Keep, ..limit(0) };
     assert!(matches!(of(set_override(named("api", "r", &["a"]), nothing)), Err(DeltaError::Malformed(_))));
     assert!(matches!(of(set_override(named("api", "", &["a"]), limit(1))), Err(DeltaError::Malformed(_))));
     assert!(matches!(

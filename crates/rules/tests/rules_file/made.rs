@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_core::{Burst, FleetSecret, Limit, Nanos, Rate};
 use tidegate_rules::{
-    Attributes, Change, Delta, DocumentName, LookupSeed, Override, OverrideName, RuleChange, RuleOptions,
-    RuleSet, Snapshot, SnapshotWriter,
+    Attributes, Delta, DocumentName, LookupSeed, Override, OverrideEffect, OverrideName, RuleChange,
+    RuleOptions, RuleSet, Snapshot, SnapshotWriter,
 };
 
 pub(crate) const SECRET: FleetSecret = FleetSecret::BUILT_IN;
@@ -91,13 +91,13 @@ pub(crate) fn named(namespace: &str, rule: &str, parts: &[&str]) -> OverrideName
 }
 
 pub(crate) fn limit(number: u64) -> Override {
-    Override { change: Change::Limit(Limit::new(number).unwrap()), hot: false, until: Nanos::MAX }
+    Override { change: OverrideEffect::Limit(Limit::new(number).unwrap()), hot: false, until: Nanos::MAX }
 }
 
 pub(crate) fn rate(count: u64, burst: u64) -> Override {
     let rate = Rate::new(count, Nanos::from_secs(1)).unwrap();
     Override {
-        change: Change::Rate { rate, burst: Burst::new(burst).unwrap() },
+        change: OverrideEffect::Rate { rate, burst: Burst::new(burst).unwrap() },
         hot: false,
         until: Nanos::MAX,
     }
@@ -120,8 +120,11 @@ pub(crate) const WEB: &str =
 pub(crate) fn sample_overrides() -> Vec<(OverrideName, Override)> {
     let mut overrides = vec![
         (named("api", "per-user", &["alice"]), limit(1000)),
-        (named("api", "per-user", &["bob"]), Override { change: Change::Unlimited, ..limit(0) }),
-        (named("api", "per-user", &["hot"]), Override { change: Change::Keep, hot: true, until: Nanos::MAX }),
+        (named("api", "per-user", &["bob"]), Override { change: OverrideEffect::Unlimited, ..limit(0) }),
+        (
+            named("api", "per-user", &["hot"]),
+            Override { change: OverrideEffect::Keep, hot: true, until: Nanos::MAX },
+        ),
         (named("api", "per-user", &["soon"]), Override { until: NOW.plus(Nanos::from_secs(60)), ..limit(5) }),
         (named("api", "per-user", &["over"]), Override { until: NOW, ..limit(6) }),
         (named("api", "per-user", &["acme-*"]), limit(300)),

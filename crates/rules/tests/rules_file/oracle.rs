@@ -5,7 +5,8 @@ use crate::made::{Chance, NOW, SEED, Scratch, document, named, options};
 use std::collections::BTreeMap;
 use tidegate_core::{Limit, Nanos};
 use tidegate_rules::{
-    Attributes, Change, Delta, Override, OverrideName, Rule, RuleChange, RuleFiles, RuleSet, SnapshotWriter,
+    Attributes, Delta, Override, OverrideEffect, OverrideName, Rule, RuleChange, RuleFiles, RuleSet,
+    SnapshotWriter,
 };
 
 const RULES: usize = 1000;
@@ -18,17 +19,17 @@ const LETTERS: &str = "abé-";
 
 /// An override, and of its texts what the definition asks for.
 #[derive(Clone)]
-struct Entry {
+struct OverrideEntry {
     patterns: Vec<Vec<char>>,
     is_exact: bool,
     literal_letters: usize,
     applied: Override,
 }
 
-impl Entry {
+impl OverrideEntry {
     fn new(texts: &[String], applied: Override) -> Self {
         let letters = || texts.iter().flat_map(|text| text.chars());
-        Entry {
+        OverrideEntry {
             patterns: texts.iter().map(|text| text.chars().collect()).collect(),
             is_exact: letters().all(|letter| letter != '*'),
             literal_letters: letters().filter(|letter| *letter != '*').count(),
@@ -39,7 +40,7 @@ impl Entry {
 
 /// Each rule's overrides, by the texts of their parts.
 #[derive(Clone)]
-struct Oracle(Vec<BTreeMap<Vec<String>, Entry>>);
+struct Oracle(Vec<BTreeMap<Vec<String>, OverrideEntry>>);
 
 fn glob(pattern: &[char], value: &[char]) -> bool {
     match pattern.split_first() {
@@ -53,7 +54,7 @@ impl Oracle {
     /// Goes through all of a rule's, and keeps the better one by the words of the definition.
     fn winner(&self, rule: usize, values: &[String]) -> Option<Override> {
         let values: Vec<Vec<char>> = values.iter().map(|value| value.chars().collect()).collect();
-        let mut best: Option<(&Vec<String>, &Entry)> = None;
+        let mut best: Option<(&Vec<String>, &OverrideEntry)> = None;
         for (texts, entry) in &self.0[rule] {
             let is_better = match best {
                 None => true,
@@ -110,7 +111,7 @@ fn random_name(chance: &mut Chance, rule: usize) -> OverrideName {
 
 fn random_value(chance: &mut Chance) -> Override {
     let limit = Limit::new(chance.number() >> 11).unwrap();
-    let change = if chance.one_in(5) { Change::Unlimited } else { Change::Limit(limit) };
+    let change = if chance.one_in(5) { OverrideEffect::Unlimited } else { OverrideEffect::Limit(limit) };
     let until = match chance.below(6) {
         0 => NOW,
         1 => NOW.plus(Nanos::new(1)),
@@ -152,7 +153,7 @@ impl Model {
         let texts: Vec<String> = name.parts.iter().map(|part| part.to_string()).collect();
         match value {
             Some(value) => {
-                let entry = Entry::new(&texts, value);
+                let entry = OverrideEntry::new(&texts, value);
                 self.oracle.0[rule].insert(texts, entry);
                 self.names.push(name.clone());
             }

@@ -74,7 +74,7 @@ pub(super) const PATHS: [&str; 19] = [
 ];
 
 /// What was made for a caller.
-pub(super) enum Made {
+pub(super) enum ControlResponse {
     Json(Vec<u8>),
     Text(String),
     /// JSON lines, and where the next page begins.
@@ -82,14 +82,14 @@ pub(super) enum Made {
     Unready(Vec<u8>),
 }
 
-/// What a request says besides its body.
-pub(super) struct Asked<'a> {
+/// A request to the control plane's API, without its body.
+pub(super) struct ControlRequest<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) caller: &'a Caller,
     pub(super) query: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl ControlRequest<'_> {
     pub(super) fn query(&self, known: &[&str]) -> Result<Query, Problem> {
         Query::read(self.query, known)
     }
@@ -152,10 +152,10 @@ pub(super) async fn answer(
         }
     };
     let mut response = match made {
-        Ok(Made::Json(body)) => respond::json(StatusCode::OK, body, id),
-        Ok(Made::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
-        Ok(Made::Text(text)) => respond::text(text, id),
-        Ok(Made::Lines(lines, next)) => {
+        Ok(ControlResponse::Json(body)) => respond::json(StatusCode::OK, body, id),
+        Ok(ControlResponse::Unready(body)) => respond::json(StatusCode::SERVICE_UNAVAILABLE, body, id),
+        Ok(ControlResponse::Text(text)) => respond::text(text, id),
+        Ok(ControlResponse::Lines(lines, next)) => {
             let mut response = respond::json_lines(lines, id);
             if let Some(next) = next.and_then(|next| HeaderValue::from_str(&next).ok()) {
                 response.headers_mut().insert(NEXT, next);
@@ -169,7 +169,7 @@ pub(super) async fn answer(
             refused(&problem, path, id)
         }
     };
-    if let Some(told) = span.and_then(|span| HeaderValue::from_str(&trace::told(span.trace)).ok()) {
+    if let Some(told) = span.and_then(|span| HeaderValue::from_str(&trace::header_value(span.trace)).ok()) {
         response.headers_mut().insert(trace::PARENT, told);
     }
     response
@@ -196,7 +196,7 @@ async fn made(
     caller: &Arc<Caller>,
     query: Option<&str>,
     incoming: Incoming,
-) -> Result<Made, Problem> {
+) -> Result<ControlResponse, Problem> {
     if endpoint == Endpoint::Why {
         return why::answer(app, caller, query).await;
     }
@@ -204,7 +204,7 @@ async fn made(
         return Ok(made);
     }
     let Some(plane) = &app.plane else { return Err(broker()) };
-    let asked = Asked { plane, caller, query };
+    let asked = ControlRequest { plane, caller, query };
     let body = match endpoint.takes_body() {
         true => body::read_up_to(incoming, BODY_BYTES_MAX).await?,
         false => Bytes::new(),
@@ -237,21 +237,25 @@ async fn made(
 }
 
 /// What brokers answer too.
-fn made_anywhere(app: &ControlApp, endpoint: Endpoint, caller: &Caller) -> Result<Option<Made>, Problem> {
+fn made_anywhere(
+    app: &ControlApp,
+    endpoint: Endpoint,
+    caller: &Caller,
+) -> Result<Option<ControlResponse>, Problem> {
     Ok(Some(match endpoint {
-        Endpoint::Front => Made::Text(FRONT.to_owned()),
-        Endpoint::OpenApi => Made::Json(openapi::DOCUMENT.into()),
-        Endpoint::Healthy => Made::Text("ok\n".to_owned()),
+        Endpoint::Front => ControlResponse::Text(FRONT.to_owned()),
+        Endpoint::OpenApi => ControlResponse::Json(openapi::DOCUMENT.into()),
+        Endpoint::Healthy => ControlResponse::Text("ok\n".to_owned()),
         Endpoint::Ready => own::ready(app, !app.tokens.are_required() || own::is_operator(caller)),
         Endpoint::Metrics => {
             caller.require_operator()?;
-            Made::Text(crate::metrics::control_text(app))
+            ControlResponse::Text(crate::metrics::control_text(app))
         }
-        Endpoint::State if !caller.is_operator() => Made::Json(own::state_for_tenant(app, caller)),
-        Endpoint::State => Made::Json(own::state(app)),
+        Endpoint::State if !caller.is_operator() => ControlResponse::Json(own::state_for_tenant(app, caller)),
+        Endpoint::State => ControlResponse::Json(own::state(app)),
         Endpoint::Nodes => {
             caller.require_operator()?;
-            Made::Json(own::nodes(app))
+            ControlResponse::Json(own::nodes(app))
         }
         _ => return Ok(None),
     }))

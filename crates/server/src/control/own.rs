@@ -1,7 +1,7 @@
 //! What a control plane or a broker says of itself, and of who follows it.
 
 use super::ControlApp;
-use super::answer::Made;
+use super::answer::ControlResponse;
 use super::write::document;
 use crate::access::{Caller, Permission};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn problem(app: &ControlApp) -> Option<String> {
 
 /// A broker is ready as soon as it has rules to hand on, however old. What is wrong with a store may name its address
 /// and its user: `is_told` is whether whoever asks may see that.
-pub(super) fn ready(app: &ControlApp, is_told: bool) -> Made {
+pub(super) fn ready(app: &ControlApp, is_told: bool) -> ControlResponse {
     let (version, problem) = (app.feed.head(), problem(app));
     let has_rules = if app.plane.is_some() { problem.is_none() } else { version > 0 };
     let is_ready = has_rules && !app.is_stopping.load(Ordering::Relaxed);
@@ -28,7 +28,7 @@ pub(super) fn ready(app: &ControlApp, is_told: bool) -> Made {
         false => "see the log, or /v1/state with an operator's token".to_owned(),
     });
     let body = document(&json!({ "ready": is_ready, "version": version, "problem": problem }));
-    if is_ready { Made::Json(body) } else { Made::Unready(body) }
+    if is_ready { ControlResponse::Json(body) } else { ControlResponse::Unready(body) }
 }
 
 /// Whether a caller may see what concerns all tenants.
@@ -46,7 +46,7 @@ pub(super) fn state_for_tenant(app: &ControlApp, caller: &Caller) -> Vec<u8> {
         "stale_ms": app.feed.stale_for(app.feed.clock().now()).as_millis_ceil(),
     });
     if let Some(plane) = &app.plane {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let namespaces = standing.set.namespaces();
         let own = namespaces.iter().filter(|namespace| *namespace.tenant == *caller.tenant());
         state["version"] = json!(standing.version);
@@ -68,7 +68,7 @@ pub(super) fn state(app: &ControlApp) -> Vec<u8> {
         "problem": problem(app),
     });
     if let Some(plane) = &app.plane {
-        let standing = plane.standing();
+        let standing = plane.rules();
         let counts = standing.set.counts();
         state["version"] = json!(standing.version);
         state["fleet_mode"] = json!(standing.fleet_mode.to_string());

@@ -1,15 +1,15 @@
 //! What callers ask for: bodies become asks, every field named when it is wrong.
 
-use super::answer::{Asked, Made};
+use super::answer::{ControlRequest, ControlResponse};
 use super::problem::Problem;
 use super::write;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tidegate_control::plane::json::{ChangeJson, EntryJson, mode_of, override_name};
-use tidegate_control::plane::{Ask, CHANGES_MAX, Keep, Push, Replace, Who};
+use tidegate_control::plane::{CHANGES_MAX, OverrideRetention, OverrideTarget, Push, PushChange, Replace};
 use tidegate_core::FleetSecret;
 use tidegate_rules::envoy::Windows;
-use tidegate_rules::{DocumentName, Pushed, RuleChange, Source};
+use tidegate_rules::{DocumentName, PushedRules, RuleChange, Source};
 use tidegate_world::{AUTHOR_CHARS_MAX, REASON_CHARS_MAX};
 
 /// The files of one push.
@@ -89,10 +89,10 @@ struct Terms {
 }
 
 impl Terms {
-    fn read(fields: &mut Fields, asked: &Asked<'_>) -> Result<Self, Problem> {
+    fn read(fields: &mut Fields, request: &ControlRequest<'_>) -> Result<Self, Problem> {
         let (author, reason) = (fields.text("author")?, fields.text("reason")?);
         Terms::of(
-            asked,
+            request,
             fields.number("if_version")?,
             author.as_deref(),
             reason.as_deref(),
@@ -101,7 +101,7 @@ impl Terms {
     }
 
     fn of(
-        asked: &Asked<'_>,
+        asked: &ControlRequest<'_>,
         if_version: Option<u64>,
         author: Option<&str>,
         reason: Option<&str>,
@@ -128,17 +128,21 @@ impl Terms {
         Ok(Terms { if_version, author, reason, is_dry })
     }
 
-    async fn carry_out(self, asked: &Asked<'_>, ask: Ask) -> Result<Made, Problem> {
+    async fn carry_out(
+        self,
+        asked: &ControlRequest<'_>,
+        change: PushChange,
+    ) -> Result<ControlResponse, Problem> {
         let Terms { if_version, author, reason, is_dry } = self;
         let tenant = asked.tenant().map(Arc::from);
-        let push = Push { ask, if_version, author, reason, tenant };
+        let push = Push { change, if_version, author, reason, tenant };
         let plane = asked.plane;
         let outcome = if is_dry { plane.preview(&push).await? } else { plane.push(push).await? };
-        Ok(Made::Json(write::outcome(&outcome, is_dry)))
+        Ok(ControlResponse::Json(write::outcome(&outcome, is_dry)))
     }
 }
 
-pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn push(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let replace = match fields.text("replace")?.as_deref() {
@@ -166,14 +170,14 @@ pub(super) async fn push(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem
                 "give one of them",
             ));
         }
-        (_, Some(true)) | (Some(false), None) => Keep::Pruned,
-        _ => Keep::Kept,
+        (_, Some(true)) | (Some(false), None) => OverrideRetention::Pruned,
+        _ => OverrideRetention::Kept,
     };
     let sources = sources(fields.0.remove("files"))?;
     fields.end()?;
-    let pushed = Pushed::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)
+    let pushed = PushedRules::read(&sources, &FleetSecret::BUILT_IN, Windows::Fixed)
         .map_err(tidegate_control::plane::PlaneError::Invalid)?;
-    terms.carry_out(asked, Ask::Files { pushed, replace, overrides }).await
+    terms.carry_out(asked, PushChange::Files { pushed, replace, overrides }).await
 }
 
 /// `[{ "name": "rules.yaml", "text": "…" }]`
@@ -202,7 +206,7 @@ fn sources(files: Option<Value>) -> Result<Vec<Source>, Problem> {
 }
 
 /// The namespace of a body that is about one of its rules.
-fn document(fields: &mut Fields, asked: &Asked<'_>) -> Result<DocumentName, Problem> {
+fn document(fields: &mut Fields, asked: &ControlRequest<'_>) -> Result<DocumentName, Problem> {
     let tenant = fields.text("tenant")?.unwrap_or_else(|| asked.caller.tenant().to_owned());
     let namespace = fields.required("namespace")?;
     Ok(DocumentName { tenant: tenant.into(), namespace: namespace.into() })
@@ -220,47 +224,53 @@ fn required_entry(fields: &mut Fields, example: &str) -> Result<Value, Problem> 
     }
 }
 
-pub(super) async fn set_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn set_override(
+    asked: &ControlRequest<'_>,
+    body: &[u8],
+) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme","limit":1000}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    terms.carry_out(asked, Ask::SetOverride { document, entry: entry(&value) }).await
+    terms.carry_out(asked, PushChange::SetOverride { document, entry: entry(&value) }).await
 }
 
-pub(super) async fn remove_override(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn remove_override(
+    asked: &ControlRequest<'_>,
+    body: &[u8],
+) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme"}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    let who = match (value.get("rule"), value.get("key")) {
+    let target = match (value.get("rule"), value.get("key")) {
         // By the parts of its name: the rule may be gone.
         (Some(Value::String(rule)), Some(Value::Array(key))) => {
             let key: Option<Vec<String>> = key.iter().map(|part| part.as_str().map(str::to_owned)).collect();
             let key = key.ok_or_else(|| wrong("key", "must have strings in it", "put each in quotes"))?;
-            Who::Name(override_name(&document.tenant, &document.namespace, rule, &key)?)
+            OverrideTarget::Name(override_name(&document.tenant, &document.namespace, rule, &key)?)
         }
-        _ => Who::Entry(entry(&value)),
+        _ => OverrideTarget::Entry(entry(&value)),
     };
-    terms.carry_out(asked, Ask::RemoveOverride { document, who }).await
+    terms.carry_out(asked, PushChange::RemoveOverride { document, target }).await
 }
 
-pub(super) async fn reset(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn reset(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let document = document(&mut fields, asked)?;
     let value = required_entry(&mut fields, r#"send {"rule":"per-user","user":"acme"}"#)?;
     fields.end()?;
     own(asked, &document)?;
-    terms.carry_out(asked, Ask::Reset { document, entry: entry(&value) }).await
+    terms.carry_out(asked, PushChange::Reset { document, entry: entry(&value) }).await
 }
 
 /// Before anything is said about what another tenant has.
-fn own(asked: &Asked<'_>, document: &DocumentName) -> Result<(), Problem> {
+fn own(asked: &ControlRequest<'_>, document: &DocumentName) -> Result<(), Problem> {
     match asked.tenant() {
         Some(tenant) if *document.tenant != *tenant => {
             let tenant = document.tenant.to_string();
@@ -270,25 +280,25 @@ fn own(asked: &Asked<'_>, document: &DocumentName) -> Result<(), Problem> {
     }
 }
 
-pub(super) async fn mode(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn mode(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let mode = mode_of(&fields.required("mode")?)?;
     fields.end()?;
-    terms.carry_out(asked, Ask::FleetMode(mode)).await
+    terms.carry_out(asked, PushChange::FleetMode(mode)).await
 }
 
-pub(super) async fn roll_back(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn roll_back(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let mut fields = Fields::read(body)?;
     let terms = Terms::read(&mut fields, asked)?;
     let to = fields.number("version")?;
     fields.end()?;
     let to = to.ok_or_else(|| wrong("version", "must be a number", "give the version to go back to"))?;
-    terms.carry_out(asked, Ask::RollBack { to }).await
+    terms.carry_out(asked, PushChange::RollBack { to }).await
 }
 
 /// JSON lines of an export, all in one version.
-pub(super) async fn import(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn import(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["author", "reason", "if_version", "dry_run"])?;
     let (if_version, is_dry) = (query.number("if_version")?, query.flag("dry_run")?);
     let terms = Terms::of(asked, if_version, query.get("author"), query.get("reason"), is_dry)?;
@@ -301,11 +311,11 @@ pub(super) async fn import(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Probl
             return Err(Problem::bad_request("too_many", "body", message, "send fewer at a time"));
         }
     }
-    terms.carry_out(asked, Ask::Changes(changes)).await
+    terms.carry_out(asked, PushChange::Changes(changes)).await
 }
 
 /// JSON lines of a backup.
-pub(super) async fn restore(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Problem> {
+pub(super) async fn restore(asked: &ControlRequest<'_>, body: &[u8]) -> Result<ControlResponse, Problem> {
     asked.caller.require_operator()?;
     asked.query(&[])?;
     let mut entries: Vec<EntryJson> = Vec::new();
@@ -317,7 +327,7 @@ pub(super) async fn restore(asked: &Asked<'_>, body: &[u8]) -> Result<Made, Prob
         }
     }
     let version = asked.plane.restore(entries).await?;
-    Ok(Made::Json(write::document(&serde_json::json!({ "version": version }))))
+    Ok(ControlResponse::Json(write::document(&serde_json::json!({ "version": version }))))
 }
 
 /// With their numbers from 1, without empty ones and the heading.

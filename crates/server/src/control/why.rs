@@ -3,7 +3,7 @@
 //! Says which nodes didn't answer, so that nobody takes silence for "nothing happened".
 
 use super::ControlApp;
-use super::answer::Made;
+use super::answer::ControlResponse;
 use super::problem::Problem;
 use super::write::document;
 use crate::access::Caller;
@@ -12,13 +12,17 @@ use crate::refusal::{Code, Refusal};
 use crate::why::asked_by;
 use serde_json::{Value, json};
 use std::time::Duration;
-use tidegate_control::stream::{Answer, Answers, Asker};
+use tidegate_control::stream::{Answers, Asker, NodeAnswer};
 use tidegate_decisions::why::Audience;
 
 /// For the slowest node.
 const WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str>) -> Result<Made, Problem> {
+pub(super) async fn answer(
+    app: &ControlApp,
+    caller: &Caller,
+    query: Option<&str>,
+) -> Result<ControlResponse, Problem> {
     let (asked, audience) = asked_by(caller, query)?;
     let asker = match audience {
         Audience::Operator => Asker::Operator,
@@ -34,7 +38,7 @@ pub(super) async fn answer(app: &ControlApp, caller: &Caller, query: Option<&str
     let merged = merging
         .await
         .map_err(|_| Refusal::new(Code::LogUnavailable, "the answers can't be put together", "try again"))?;
-    Ok(Made::Json(merged))
+    Ok(ControlResponse::Json(merged))
 }
 
 /// Callers that are named where the one that was asked for isn't found.
@@ -45,20 +49,20 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
     let (mut decisions, mut counted, mut nearest) = (Vec::new(), Vec::new(), Vec::new());
     let (mut is_cut, mut damaged, mut answered) = (false, 0, 0);
     let mut problems = Vec::new();
-    for Answer { node, said, .. } in answers {
-        let said = said.and_then(|bytes| {
+    for NodeAnswer { node, result, .. } in answers {
+        let result = result.and_then(|bytes| {
             serde_json::from_slice::<Value>(&bytes).map_err(|_| "its answer can't be read".to_owned())
         });
-        match said {
-            Ok(mut said) => {
+        match result {
+            Ok(mut result) => {
                 answered += 1;
                 for (name, all) in
                     [("decisions", &mut decisions), ("counted", &mut counted), ("nearest", &mut nearest)]
                 {
-                    all.extend(said[name].as_array_mut().map(std::mem::take).unwrap_or_default());
+                    all.extend(result[name].as_array_mut().map(std::mem::take).unwrap_or_default());
                 }
-                is_cut |= said["is_cut"] == true;
-                damaged += said["damaged"].as_u64().unwrap_or(0);
+                is_cut |= result["is_cut"] == true;
+                damaged += result["damaged"].as_u64().unwrap_or(0);
             }
             Err(problem) => problems.push(json!({ "node": &*node, "problem": problem })),
         }
@@ -91,9 +95,9 @@ fn merged(Answers { answers, silent }: Answers, records_max: usize, audience: Au
 mod tests {
     use super::*;
 
-    fn answer(node: &str, said: Result<&'static str, &str>) -> Answer {
-        let said = said.map(|text| text.as_bytes().into()).map_err(str::to_owned);
-        Answer { node: node.into(), region: "eu".into(), said }
+    fn answer(node: &str, result: Result<&'static str, &str>) -> NodeAnswer {
+        let result = result.map(|text| text.as_bytes().into()).map_err(str::to_owned);
+        NodeAnswer { node: node.into(), region: "eu".into(), result }
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! What callers are told: rules, history, lines of exports and backups, and this process.
 
-use super::answer::{Asked, Made};
+use super::answer::{ControlRequest, ControlResponse};
 use super::problem::{Problem, line, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
-use tidegate_control::plane::{Changed, Entry, Outcome, PlaneError, WrittenOverrides, owner};
+use tidegate_control::plane::{
+    PlaneError, PushOutcome, RecordedChange, RuleVersion, WrittenOverrides, owner,
+};
 use tidegate_rules::{DocumentName, RuleChange};
-use tidegate_world::{ItemId, Subject};
+use tidegate_world::{RuleItemId, RuleLogSubject};
 
 pub(super) const EXPORT_HEADING: &str = "{\"tidegate_rules\":1";
 pub(super) const BACKUP_HEADING: &str = "{\"tidegate_backup\":1";
 /// How long somebody who watches waits for news.
-const WATCH_FOR: Duration = Duration::from_secs(25);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(25);
 const HISTORY_ROWS: u64 = 50;
 /// Two for each byte of an item's id.
 const CURSOR_DIGITS: usize = 96;
@@ -25,12 +27,12 @@ pub(super) fn document(value: &Value) -> Vec<u8> {
     body
 }
 
-pub(super) fn outcome(outcome: &Outcome, is_dry: bool) -> Vec<u8> {
+pub(super) fn outcome(outcome: &PushOutcome, is_dry: bool) -> Vec<u8> {
     let text = |change: &RuleChange| match change {
         RuleChange::Document { text, .. } => text.as_deref().map(str::to_owned),
         _ => None,
     };
-    let changed = |Changed { after, before }: &Changed| match after {
+    let changed = |RecordedChange { after, before }: &RecordedChange| match after {
         RuleChange::Document { name, .. } => Some(json!({
             "tenant": &*name.tenant,
             "namespace": &*name.namespace,
@@ -53,14 +55,14 @@ fn document_json(name: &DocumentName, text: &str) -> Value {
     json!({ "tenant": &*name.tenant, "namespace": &*name.namespace, "text": text })
 }
 
-fn is_visible(asked: &Asked<'_>, tenant: &str) -> bool {
+fn is_visible(asked: &ControlRequest<'_>, tenant: &str) -> bool {
     asked.tenant().is_none_or(|own| own == tenant)
 }
 
-pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn rules(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["namespace", "tenant", "overrides"])?;
     asked.plane.ready()?;
-    let standing = asked.plane.standing();
+    let standing = asked.plane.rules();
     let is_asked = |name: &DocumentName| {
         is_visible(asked, &name.tenant)
             && query.get("tenant").is_none_or(|tenant| *name.tenant == *tenant)
@@ -75,7 +77,7 @@ pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
         };
         let documents: Vec<Value> =
             written.documents.iter().map(|(name, text)| document_json(name, text)).collect();
-        return Ok(Made::Json(document(&json!({
+        return Ok(ControlResponse::Json(document(&json!({
             "version": written.version,
             "fleet_mode": fleet_mode,
             "documents": documents,
@@ -85,14 +87,14 @@ pub(super) async fn rules(asked: &Asked<'_>) -> Result<Made, Problem> {
     }
     let asked_for = standing.documents.iter().filter(|(name, _)| is_asked(name));
     let documents: Vec<Value> = asked_for.map(|(name, text)| document_json(name, text)).collect();
-    Ok(Made::Json(document(&json!({
+    Ok(ControlResponse::Json(document(&json!({
         "version": standing.version,
         "fleet_mode": fleet_mode,
         "documents": documents,
     }))))
 }
 
-pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn history(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["namespace", "tenant", "before", "limit"])?;
     let given = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
     if !is_visible(asked, given) {
@@ -107,46 +109,48 @@ pub(super) async fn history(asked: &Asked<'_>) -> Result<Made, Problem> {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX);
     let found = asked.plane.history(tenant, namespace.as_ref(), before, rows).await?;
     let entries: Vec<Value> = found.iter().map(summary).collect();
-    Ok(Made::Json(document(&json!({ "version": asked.plane.standing().version, "history": entries }))))
+    Ok(ControlResponse::Json(document(
+        &json!({ "version": asked.plane.rules().version, "history": entries }),
+    )))
 }
 
-fn visible_changes(asked: &Asked<'_>, entry: &Entry) -> Vec<Changed> {
+fn visible_changes(asked: &ControlRequest<'_>, entry: &RuleVersion) -> Vec<RecordedChange> {
     let pairs = entry.changed.changes.iter().zip(&entry.replaced.changes);
-    let pairs = pairs.map(|(after, before)| Changed { after: after.clone(), before: before.clone() });
-    let is_seen = |change: &Changed| {
+    let pairs = pairs.map(|(after, before)| RecordedChange { after: after.clone(), before: before.clone() });
+    let is_seen = |change: &RecordedChange| {
         asked.tenant().is_none() || owner(&change.after).is_some_and(|owner| is_visible(asked, &owner.tenant))
     };
     pairs.filter(is_seen).collect()
 }
 
-fn entry_json(asked: &Asked<'_>, entry: &Entry) -> Value {
-    let both = |Changed { after, before }: &Changed| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
+fn entry_json(asked: &ControlRequest<'_>, entry: &RuleVersion) -> Value {
+    let both = |RecordedChange { after, before }: &RecordedChange| json!({ "after": ChangeJson::from(after), "before": ChangeJson::from(before) });
     let changes: Vec<Value> = visible_changes(asked, entry).iter().map(both).collect();
     let mut value = summary(&entry.summary);
     value["changed"] = changes.into();
     value
 }
 
-pub(super) async fn version(asked: &Asked<'_>, version: u64) -> Result<Made, Problem> {
+pub(super) async fn version(asked: &ControlRequest<'_>, version: u64) -> Result<ControlResponse, Problem> {
     asked.query(&[])?;
     let entry = asked.plane.entry(version).await?;
     if asked.tenant().is_some() && visible_changes(asked, &entry).is_empty() {
         return Err(PlaneError::Unknown(format!("version {version}")).into());
     }
-    Ok(Made::Json(document(&entry_json(asked, &entry))))
+    Ok(ControlResponse::Json(document(&entry_json(asked, &entry))))
 }
 
 /// Waits for news, and tells them.
-pub(super) async fn watch(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn watch(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["after"])?;
     let plane = asked.plane;
-    let after = query.number("after")?.unwrap_or_else(|| plane.standing().version);
-    let version = plane.wait_beyond(after, WATCH_FOR).await;
+    let after = query.number("after")?.unwrap_or_else(|| plane.rules().version);
+    let version = plane.wait_beyond(after, WATCH_TIMEOUT).await;
     let mut entries = if version > after { plane.entries_after(after).await? } else { Vec::new() };
     let seen = entries.last().map_or(after, |entry| entry.summary.version);
     entries.retain(|entry| asked.tenant().is_none() || !visible_changes(asked, entry).is_empty());
     let entries: Vec<Value> = entries.iter().map(|entry| entry_json(asked, entry)).collect();
-    Ok(Made::Json(document(&json!({ "version": version, "seen": seen, "entries": entries }))))
+    Ok(ControlResponse::Json(document(&json!({ "version": version, "seen": seen, "entries": entries }))))
 }
 
 fn json_line(lines: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), Problem> {
@@ -157,13 +161,13 @@ fn json_line(lines: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), P
 }
 
 /// Documents and the fleet's mode first, then overrides, a page at a time.
-pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn export(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["after"])?;
     let mut lines = Vec::new();
     let after = match query.get("after") {
         None => {
             asked.plane.ready()?;
-            let standing = asked.plane.standing();
+            let standing = asked.plane.rules();
             json_line(&mut lines, &json!({ "tidegate_rules": 1, "version": standing.version }))?;
             if asked.tenant().is_none() {
                 json_line(&mut lines, &ChangeJson::from(&RuleChange::FleetMode(standing.fleet_mode)))?;
@@ -185,10 +189,10 @@ pub(super) async fn export(asked: &Asked<'_>) -> Result<Made, Problem> {
             json_line(&mut lines, &ChangeJson::from(change))?;
         }
     }
-    Ok(Made::Lines(lines, next.map(|id| shown(&id))))
+    Ok(ControlResponse::Lines(lines, next.map(|id| shown(&id))))
 }
 
-pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn overrides(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     let query = asked.query(&["tenant", "namespace", "after"])?;
     let tenant = query.get("tenant").unwrap_or_else(|| asked.caller.tenant());
     if !is_visible(asked, tenant) {
@@ -205,22 +209,22 @@ pub(super) async fn overrides(asked: &Asked<'_>) -> Result<Made, Problem> {
     for change in &changes {
         json_line(&mut lines, &ChangeJson::from(change))?;
     }
-    Ok(Made::Lines(lines, next.map(|id| shown(&id))))
+    Ok(ControlResponse::Lines(lines, next.map(|id| shown(&id))))
 }
 
 /// Every version with all that it changed and replaced, a page at a time.
-pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
+pub(super) async fn backup(asked: &ControlRequest<'_>) -> Result<ControlResponse, Problem> {
     asked.caller.require_operator()?;
     let query = asked.query(&["after"])?;
     let after = query.number("after")?.unwrap_or(0);
     let mut lines = Vec::new();
     if after == 0 {
-        let version = asked.plane.standing().version;
+        let version = asked.plane.rules().version;
         json_line(&mut lines, &json!({ "tidegate_backup": 1, "version": version }))?;
     }
     let entries = asked.plane.entries_after(after).await?;
     let next = entries.last().map(|entry| entry.summary.version.to_string());
-    for Entry { summary, changed, replaced } in entries {
+    for RuleVersion { summary, changed, replaced } in entries {
         let line = EntryJson {
             version: summary.version,
             at_us: summary.at.get() / 1000,
@@ -231,11 +235,11 @@ pub(super) async fn backup(asked: &Asked<'_>) -> Result<Made, Problem> {
         };
         json_line(&mut lines, &line)?;
     }
-    Ok(Made::Lines(lines, next))
+    Ok(ControlResponse::Lines(lines, next))
 }
 
 /// Where a page begins, as hexadecimal digits.
-fn shown(id: &ItemId) -> String {
+fn shown(id: &RuleItemId) -> String {
     let mut text = String::with_capacity(CURSOR_DIGITS);
     for byte in id.place.0.iter().chain(&id.item) {
         // Writing to a String can't fail.
@@ -244,7 +248,7 @@ fn shown(id: &ItemId) -> String {
     text
 }
 
-fn cursor(text: &str) -> Result<ItemId, Problem> {
+fn cursor(text: &str) -> Result<RuleItemId, Problem> {
     let bad = || {
         let fix = "give what the last page had in `X-Tidegate-Next`";
         Problem::bad_request("invalid_text", "after", "isn't where a page begins", fix)
@@ -259,6 +263,6 @@ fn cursor(text: &str) -> Result<ItemId, Problem> {
         .filter_map(|pair| u8::try_from(16 * pair[0] + pair[1]).ok())
         .collect();
     let (place, item) = bytes.split_at_checked(16).ok_or_else(bad)?;
-    let place = Subject(place.try_into().map_err(|_| bad())?);
-    Ok(ItemId { place, item: item.try_into().map_err(|_| bad())? })
+    let place = RuleLogSubject(place.try_into().map_err(|_| bad())?);
+    Ok(RuleItemId { place, item: item.try_into().map_err(|_| bad())? })
 }

@@ -3,7 +3,7 @@
 use crate::App;
 use crate::access::Caller;
 use crate::decide::ask_engine;
-use crate::envoy::asked::Asked;
+use crate::envoy::rate_limit_request::RateLimitRequest;
 use crate::envoy::verdict::Verdict;
 use crate::refusal::Refusal;
 use tidegate_node::{Purpose, Request, Subject};
@@ -12,11 +12,11 @@ use tidegate_node::{Purpose, Request, Subject};
 pub(crate) async fn decide<T>(
     app: &App,
     caller: &Caller,
-    asked: &Asked<'_>,
+    request: &RateLimitRequest<'_>,
     tell: impl FnOnce(&Verdict<'_>) -> T,
 ) -> Result<T, Refusal> {
-    let descriptors = asked.descriptors()?;
-    let subject = Subject::Descriptors { namespace: asked.domain, descriptors: &descriptors };
+    let descriptors = request.descriptors()?;
+    let subject = Subject::Descriptors { namespace: request.domain, descriptors: &descriptors };
     let request = Request { tenant: caller.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let answer = ask_engine(app, &rules, &request).await?;

@@ -4,12 +4,14 @@
 //! are skipped, as protobuf requires. Bounds are checked while reading, so that a small message can't become a large
 //! list.
 
-use crate::envoy::asked::{Asked, AskedDescriptor, AskedLimit, no_refunds, push_descriptor};
-use crate::envoy::protobuf::{Malformed, Reader, Value, low_u32};
+use crate::envoy::protobuf::{ProtobufError, Reader, Value, low_u32};
+use crate::envoy::rate_limit_request::{
+    DescriptorLimit, RateLimitRequest, RequestDescriptor, no_refunds, push_descriptor,
+};
 use crate::refusal::{Code, Refusal};
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
-    let mut asked = Asked::default();
+pub(crate) fn decode(bytes: &[u8]) -> Result<RateLimitRequest<'_>, Refusal> {
+    let mut asked = RateLimitRequest::default();
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
@@ -22,8 +24,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Asked<'_>, Refusal> {
     Ok(asked)
 }
 
-fn descriptor<'b>(asked: &mut Asked<'b>, message: &'b [u8]) -> Result<(), Refusal> {
-    let mut found = AskedDescriptor::default();
+fn descriptor<'b>(asked: &mut RateLimitRequest<'b>, message: &'b [u8]) -> Result<(), Refusal> {
+    let mut found = RequestDescriptor::default();
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.field()? {
         match (number, value) {
@@ -41,7 +43,7 @@ fn descriptor<'b>(asked: &mut Asked<'b>, message: &'b [u8]) -> Result<(), Refusa
     push_descriptor(&mut asked.descriptors, found)
 }
 
-fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
+fn entry(message: &[u8]) -> Result<(&str, &str), ProtobufError> {
     let (mut key, mut value) = ("", "");
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.field()? {
@@ -54,8 +56,8 @@ fn entry(message: &[u8]) -> Result<(&str, &str), Malformed> {
     Ok((key, value))
 }
 
-fn limit(message: &[u8]) -> Result<AskedLimit, Malformed> {
-    let mut limit = AskedLimit::default();
+fn limit(message: &[u8]) -> Result<DescriptorLimit, ProtobufError> {
+    let mut limit = DescriptorLimit::default();
     let mut reader = Reader::new(message);
     while let Some((number, field)) = reader.field()? {
         match (number, field) {
@@ -69,7 +71,7 @@ fn limit(message: &[u8]) -> Result<AskedLimit, Malformed> {
 }
 
 /// A `UInt64Value` or a `UInt32Value`: there, and 0 when it is empty.
-fn wrapped(message: &[u8]) -> Result<u64, Malformed> {
+fn wrapped(message: &[u8]) -> Result<u64, ProtobufError> {
     let mut reader = Reader::new(message);
     let mut number = 0;
     while let Some((field, value)) = reader.field()? {
@@ -80,9 +82,9 @@ fn wrapped(message: &[u8]) -> Result<u64, Malformed> {
     Ok(number)
 }
 
-impl From<Malformed> for Refusal {
+impl From<ProtobufError> for Refusal {
     #[cold]
-    fn from(Malformed(problem): Malformed) -> Self {
+    fn from(ProtobufError(problem): ProtobufError) -> Self {
         let message = format!("the message is not valid protobuf: {problem}");
         let fix = "send an envoy.service.ratelimit.v3.RateLimitRequest; reflection has its definition";
         Refusal::new(Code::InvalidProtobuf, message, fix)
@@ -143,7 +145,7 @@ mod tests {
             prop_assert_eq!(asked.descriptors.len(), descriptors.len());
             let mut begin = 0;
             for (found, (entries, hits, limit)) in asked.descriptors.iter().zip(&descriptors) {
-                let limit = limit.map(|(requests_per_unit, unit)| AskedLimit {
+                let limit = limit.map(|(requests_per_unit, unit)| DescriptorLimit {
                     requests_per_unit,
                     unit,
                     unit_multiplier: None,

@@ -1,12 +1,13 @@
 //! `RateLimitRequest` as JSON: proto3's mapping, where names are in camel case or as in the definition,
 //! numbers may stand in quotes, enums are names or numbers, and `null` is as good as nothing.
 
-use crate::envoy::asked::{
-    Asked, AskedDescriptor, AskedDescriptors, AskedLimit, no_refunds, push_descriptor, too_many_entries,
+use crate::envoy::rate_limit_request::{
+    DescriptorLimit, RateLimitRequest, RequestDescriptor, RequestDescriptors, no_refunds, push_descriptor,
+    too_many_entries,
 };
 use crate::json::decimal::Decimal;
 use crate::json::object::{object, unknown};
-use crate::json::read::{Kind, Place, Reader};
+use crate::json::read::{Kind, Reader, ReaderPosition};
 use crate::refusal::{Code, Refusal, excerpt};
 use std::borrow::Cow;
 use tidegate_node::request::ATTRIBUTES_MAX;
@@ -16,7 +17,7 @@ use tidegate_rules::envoy::EnvoyUnit;
 pub(crate) struct JsonRequest<'b> {
     domain: Cow<'b, str>,
     entries: Vec<(Cow<'b, str>, Cow<'b, str>)>,
-    descriptors: AskedDescriptors,
+    descriptors: RequestDescriptors,
     hits_addend: u32,
 }
 
@@ -40,8 +41,8 @@ impl<'b> JsonRequest<'b> {
         Ok(request)
     }
 
-    pub(crate) fn asked(&self) -> Asked<'_> {
-        Asked {
+    pub(crate) fn asked(&self) -> RateLimitRequest<'_> {
+        RateLimitRequest {
             domain: &self.domain,
             entries: self.entries.iter().map(|(key, value)| (&**key, &**value)).collect(),
             descriptors: self.descriptors.clone(),
@@ -51,7 +52,7 @@ impl<'b> JsonRequest<'b> {
 
     fn descriptor(&mut self, reader: &mut Reader<'b>) -> Result<(), Refusal> {
         let begin = self.entries.len();
-        let mut found = AskedDescriptor::default();
+        let mut found = RequestDescriptor::default();
         object(reader, "a descriptor", |reader, name| {
             match name {
                 "entries" => list(reader, "entries", |reader| {
@@ -90,11 +91,11 @@ fn entry<'b>(reader: &mut Reader<'b>) -> Result<(Cow<'b, str>, Cow<'b, str>), Re
     Ok((key, value))
 }
 
-fn limit(reader: &mut Reader<'_>) -> Result<Option<AskedLimit>, Refusal> {
+fn limit(reader: &mut Reader<'_>) -> Result<Option<DescriptorLimit>, Refusal> {
     if is_null(reader)? {
         return Ok(None);
     }
-    let mut limit = AskedLimit::default();
+    let mut limit = DescriptorLimit::default();
     object(reader, "`limit`", |reader, name| {
         match name {
             "requestsPerUnit" | "requests_per_unit" => {
@@ -139,7 +140,7 @@ fn list<'b>(
     if kind != Kind::List {
         return Err(wrong_type(field, "a list", kind));
     }
-    let mut place: Place = reader.enter();
+    let mut place: ReaderPosition = reader.enter();
     let mut index = 0;
     while reader.element(&mut place)? {
         take(reader).map_err(|refusal| match refusal.code {
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn null_is_as_good_as_nothing() {
         let request = JsonRequest::read(br#"{"domain":null,"descriptors":null,"hitsAddend":null}"#).unwrap();
-        assert_eq!(request.asked(), Asked::default());
+        assert_eq!(request.asked(), RateLimitRequest::default());
     }
 
     #[test]

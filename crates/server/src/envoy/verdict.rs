@@ -4,11 +4,11 @@
 //! the one with least left. A shadow rule is told only where nothing else limits, and never as over its limit.
 
 use crate::answer::retry_after_seconds;
-use crate::envoy::asked::Descriptors;
-use crate::rate_headers::{self, Header, Told};
+use crate::envoy::rate_limit_request::Descriptors;
+use crate::rate_headers::{self, Header, RateLimitHeaders};
 use smallvec::SmallVec;
 use tidegate_core::{Nanos, Role};
-use tidegate_node::{Answer, LimitAnswer, Origin, Said};
+use tidegate_node::{Answer, LimitAnswer, LimitOutcome, LimitSource};
 use tidegate_rules::envoy::EnvoyUnit;
 use tidegate_rules::{Policy, RuleSet};
 
@@ -69,7 +69,7 @@ impl<'r> Verdict<'r> {
 
     /// Gives each header and its value to `take`; all are about the one limit that is strictest.
     pub(crate) fn each_header(&self, take: impl FnMut(Header, &[u8])) {
-        let told = self.strictest().map(|(status, limit)| Told {
+        let told = self.strictest().map(|(status, limit)| RateLimitHeaders {
             name: limit.name,
             limit: limit.requests,
             remaining: status.remaining,
@@ -93,10 +93,10 @@ impl Status<'_> {
 
 /// The lower, the stricter.
 fn rank(limit: &LimitAnswer<'_>) -> (bool, bool, u64) {
-    let remaining = match limit.said {
-        Said::Decided(decision) => decision.remaining,
-        Said::Unlimited => u64::MAX,
-        Said::Missing { .. } => 0,
+    let remaining = match limit.outcome {
+        LimitOutcome::Decided(decision) => decision.remaining,
+        LimitOutcome::Unlimited => u64::MAX,
+        LimitOutcome::Missing { .. } => 0,
     };
     (limit.role == Role::Shadow, limit.is_allowed(), remaining)
 }
@@ -108,15 +108,15 @@ fn status<'r>(
     now: Nanos,
 ) -> Status<'r> {
     let is_over = limit.is_over();
-    match limit.said {
-        Said::Decided(decision) => Status {
+    match limit.outcome {
+        LimitOutcome::Decided(decision) => Status {
             is_over,
             limit: current_limit(limit, rules, descriptors, decision.limit, now),
             remaining: decision.remaining,
             reset_seconds: decision.reset.minus(now).get().div_ceil(Nanos::PER_SECOND),
         },
-        Said::Unlimited => Status { remaining: u64::MAX, ..Status::NOTHING },
-        Said::Missing { .. } => Status { is_over, ..Status::NOTHING },
+        LimitOutcome::Unlimited => Status { remaining: u64::MAX, ..Status::NOTHING },
+        LimitOutcome::Missing { .. } => Status { is_over, ..Status::NOTHING },
     }
 }
 
@@ -128,9 +128,9 @@ fn current_limit<'r>(
     now: Nanos,
 ) -> Option<CurrentLimit<'r>> {
     let descriptor = descriptors.get(usize::from(limit.descriptor))?;
-    let (name, period) = match limit.origin {
-        Origin::Given { .. } => (GIVEN_NAME, descriptor.limit?.period.length()),
-        Origin::Rule(rule) => {
+    let (name, period) = match limit.source {
+        LimitSource::Given { .. } => (GIVEN_NAME, descriptor.limit?.period.length()),
+        LimitSource::Rule(rule) => {
             let spec = match rule.policy {
                 // The one kind whose overrides change more than the number that was decided by.
                 Policy::Gcra { .. } if rules.has_overrides(rule) => {

@@ -7,7 +7,7 @@ use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::envoy;
 use crate::for_caller;
-use crate::grpc::message::{self, Arrived, Held};
+use crate::grpc::message::{self, BodyProgress, BufferedBytes};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::grpc::{health, reflection};
 use crate::log_gate::LogGate;
@@ -37,9 +37,9 @@ pub(super) struct Context {
 /// What the calls of a connection share.
 struct Shared {
     last_caller: LastCaller,
-    held: Held,
+    held: BufferedBytes,
     /// The same of calls that need no token.
-    held_of_anybody: Held,
+    held_of_anybody: BufferedBytes,
     lasting_calls: AtomicUsize,
 }
 
@@ -47,15 +47,15 @@ impl Context {
     pub(super) fn new(app: Arc<App>, shutdown: watch::Receiver<bool>, registration: Registration) -> Self {
         let shared = Shared {
             last_caller: LastCaller::of(registration),
-            held: Held::of_callers(),
-            held_of_anybody: Held::of_anybody(),
+            held: BufferedBytes::of_callers(),
+            held_of_anybody: BufferedBytes::of_anybody(),
             lasting_calls: AtomicUsize::new(0),
         };
         Context { app, shared: Arc::new(shared), shutdown }
     }
 
     /// What messages that need no token are held in.
-    pub(super) fn held_of_anybody(&self) -> &Held {
+    pub(super) fn held_of_anybody(&self) -> &BufferedBytes {
         &self.shared.held_of_anybody
     }
 
@@ -123,8 +123,8 @@ pub(super) fn answer(context: &Context, request: Request<RecvStream>, mut respon
     let mut body = request.into_body();
     match rpc {
         Rpc::ShouldRateLimit => match message::arrived(&mut body) {
-            Arrived::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
-            Arrived::Part(first) => {
+            BodyProgress::Whole(bytes) => should_rate_limit(context, caller, bytes, trace, respond),
+            BodyProgress::Part(first) => {
                 let context = context.clone();
                 for_caller::spawn(async move {
                     match message::whole(body, &first, &context.shared.held, BYTES_MAX).await {

@@ -9,7 +9,7 @@ use crate::budget::Registration;
 use crate::counters::COUNTERS;
 use crate::for_caller;
 use crate::grpc::call;
-use crate::grpc::message::{Held, Incoming};
+use crate::grpc::message::{BufferedBytes, IncomingBody};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use crate::refusal::excerpt;
 use h2::server::SendResponse;
@@ -21,7 +21,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tidegate_control::stream::{FOLLOW_PATH, Feed, Hello, PROTOCOL, Subscriber, Up};
+use tidegate_control::stream::{FOLLOW_PATH, Feed, FollowerMessage, Hello, PROTOCOL, Subscriber};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -39,7 +39,7 @@ pub(super) struct RulesService {
     feed: Arc<Feed>,
     tokens: Arc<Tokens>,
     last_caller: LastCaller,
-    held: Arc<Held>,
+    held: Arc<BufferedBytes>,
     shutdown: watch::Receiver<bool>,
 }
 
@@ -50,7 +50,7 @@ impl RulesService {
         shutdown: watch::Receiver<bool>,
         registration: Registration,
     ) -> Self {
-        let (last_caller, held) = (LastCaller::of(registration), Arc::new(Held::of_callers()));
+        let (last_caller, held) = (LastCaller::of(registration), Arc::new(BufferedBytes::of_callers()));
         RulesService { feed, tokens, last_caller, held, shutdown }
     }
 
@@ -88,14 +88,14 @@ impl RulesService {
 /// Serves a follower until it leaves, is stuck, its token is `revoked`, or the process shuts down.
 async fn serve(
     feed: &Arc<Feed>,
-    held: &Held,
+    held: &BufferedBytes,
     body: RecvStream,
     mut respond: SendResponse<Bytes>,
     mut shutdown: watch::Receiver<bool>,
     revoked: impl Future<Output = Failure>,
 ) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, held, BYTES_MAX);
+    let mut incoming = IncomingBody::new(body, held, BYTES_MAX);
     let served = async {
         let hello = match timeout(HELLO_MAX, first_message(&mut incoming)).await {
             Ok(hello) => hello?,
@@ -113,24 +113,24 @@ async fn serve(
         }
     };
     match outcome {
-        Ok(Ended::Left) => status::end(&mut stream),
-        Ok(Ended::Stuck) => stream.send_reset(Reason::CANCEL),
+        Ok(StreamEnd::Left) => status::end(&mut stream),
+        Ok(StreamEnd::Stuck) => stream.send_reset(Reason::CANCEL),
         Err(failure) => status::end_with(&mut stream, &failure),
     }
 }
 
 /// How a conversation ends that nothing was wrong with.
-enum Ended {
+enum StreamEnd {
     Left,
     Stuck,
 }
 
-async fn first_message(incoming: &mut Incoming<'_>) -> Result<Hello, Failure> {
+async fn first_message(incoming: &mut IncomingBody<'_>) -> Result<Hello, Failure> {
     loop {
         if let Some(message) = incoming.take()? {
             return match decode(message)? {
-                Up::Hello(hello) if PROTOCOL.common(hello.protocol).is_some() => Ok(hello),
-                Up::Hello(hello) => Err(too_far(&hello)),
+                FollowerMessage::Hello(hello) if PROTOCOL.common(hello.protocol).is_some() => Ok(hello),
+                FollowerMessage::Hello(hello) => Err(too_far(&hello)),
                 _ => Err(Failure::new(GrpcCode::InvalidArgument, "the first message must be a hello")),
             };
         }
@@ -154,18 +154,19 @@ fn too_far(hello: &Hello) -> Failure {
     Failure::new(GrpcCode::FailedPrecondition, message)
 }
 
-fn decode(message: Vec<u8>) -> Result<Up, Failure> {
-    Up::decode(&message.into()).map_err(|malformed| Failure::new(GrpcCode::InvalidArgument, malformed.0))
+fn decode(message: Vec<u8>) -> Result<FollowerMessage, Failure> {
+    FollowerMessage::decode(&message.into())
+        .map_err(|malformed| Failure::new(GrpcCode::InvalidArgument, malformed.0))
 }
 
 async fn converse(
     feed: &Feed,
     mut subscriber: Subscriber,
-    incoming: &mut Incoming<'_>,
+    incoming: &mut IncomingBody<'_>,
     stream: &mut SendStream<Bytes>,
-) -> Result<Ended, Failure> {
+) -> Result<StreamEnd, Failure> {
     let (clock, mut changes) = (feed.clock(), feed.changes());
-    let mut outgoing = Outgoing::default();
+    let mut outgoing = SendBuffer::default();
     loop {
         if outgoing.is_empty() {
             changes.mark_unchanged();
@@ -176,17 +177,17 @@ async fn converse(
             biased;
             heard = incoming.more() => {
                 if !heard? {
-                    return Ok(Ended::Left);
+                    return Ok(StreamEnd::Left);
                 }
                 while let Some(message) = incoming.take()? {
-                    subscriber.heard(decode(message)?, clock.now());
+                    subscriber.receive(decode(message)?, clock.now());
                 }
             }
             sent = timeout(STUCK_MAX, poll_fn(|cx| outgoing.poll_send(stream, cx))), if !outgoing.is_empty() => {
                 match sent {
                     Ok(true) => {}
-                    Ok(false) => return Ok(Ended::Left),
-                    Err(_) => return Ok(Ended::Stuck),
+                    Ok(false) => return Ok(StreamEnd::Left),
+                    Err(_) => return Ok(StreamEnd::Stuck),
                 }
             }
             () = tokio::time::sleep_until(clock.instant(subscriber.wakes_at(clock.now()))), if outgoing.is_empty() => {}
@@ -198,12 +199,12 @@ async fn converse(
 
 /// What was taken and isn't sent yet.
 #[derive(Default)]
-struct Outgoing {
+struct SendBuffer {
     taken: Vec<Bytes>,
     frames: VecDeque<Bytes>,
 }
 
-impl Outgoing {
+impl SendBuffer {
     fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }

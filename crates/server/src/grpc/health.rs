@@ -45,13 +45,13 @@ async fn asked(context: &Context, body: RecvStream) -> Result<Result<u64, String
     })
 }
 
-fn told(status: u64) -> Vec<u8> {
+fn encoded(status: u64) -> Vec<u8> {
     framed(|out| put_number(out, 1, status))
 }
 
 pub(super) async fn check(context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
     match asked(&context, body).await {
-        Ok(Ok(status)) => status::send_message(&mut respond, told(status)),
+        Ok(Ok(status)) => status::send_message(&mut respond, encoded(status)),
         Ok(Err(service)) => {
             let message = format!("there is no service `{service}` here");
             fail(&mut respond, &Failure::new(GrpcCode::NotFound, message));
@@ -67,7 +67,7 @@ pub(super) async fn watch(mut context: Context, body: RecvStream, mut respond: S
         Err(failure) => return fail(&mut respond, &failure),
     };
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    if stream.send_data(told(status).into(), false).is_err() {
+    if stream.send_data(encoded(status).into(), false).is_err() {
         return;
     }
     loop {
@@ -80,12 +80,12 @@ pub(super) async fn watch(mut context: Context, body: RecvStream, mut respond: S
         }
         if is_unready && status_of(&context) == SERVING {
             status = SERVING;
-            if stream.send_data(told(status).into(), false).is_err() {
+            if stream.send_data(encoded(status).into(), false).is_err() {
                 return;
             }
         }
     }
-    if status == SERVING && stream.send_data(told(NOT_SERVING).into(), false).is_err() {
+    if status == SERVING && stream.send_data(encoded(NOT_SERVING).into(), false).is_err() {
         return;
     }
     status::end_with(&mut stream, &Failure::new(GrpcCode::Unavailable, "the node shuts down"));

@@ -63,7 +63,7 @@ pub(super) fn take_first(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Failure
 }
 
 /// What has come of a body so far.
-pub(super) enum Arrived {
+pub(super) enum BodyProgress {
     Whole(Bytes),
     /// There is more to come, or it came in pieces.
     Part(Bytes),
@@ -71,53 +71,55 @@ pub(super) enum Arrived {
 
 /// Takes what has already come, without waiting.
 #[inline]
-pub(super) fn arrived(body: &mut RecvStream) -> Arrived {
+pub(super) fn arrived(body: &mut RecvStream) -> BodyProgress {
     let cx = &mut Context::from_waker(Waker::noop());
     match body.poll_data(cx) {
-        Poll::Ready(Some(Ok(bytes))) if body.is_end_stream() => Arrived::Whole(bytes),
+        Poll::Ready(Some(Ok(bytes))) if body.is_end_stream() => BodyProgress::Whole(bytes),
         Poll::Ready(Some(Ok(bytes))) => match body.poll_data(cx) {
-            Poll::Ready(None) => Arrived::Whole(bytes),
+            Poll::Ready(None) => BodyProgress::Whole(bytes),
             // Some clients end a stream with an empty frame.
-            Poll::Ready(Some(Ok(rest))) if rest.is_empty() && body.is_end_stream() => Arrived::Whole(bytes),
-            Poll::Ready(Some(Ok(rest))) => Arrived::Part([bytes, rest].concat().into()),
-            Poll::Ready(Some(Err(_))) | Poll::Pending => Arrived::Part(bytes),
+            Poll::Ready(Some(Ok(rest))) if rest.is_empty() && body.is_end_stream() => {
+                BodyProgress::Whole(bytes)
+            }
+            Poll::Ready(Some(Ok(rest))) => BodyProgress::Part([bytes, rest].concat().into()),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => BodyProgress::Part(bytes),
         },
-        Poll::Ready(None) => Arrived::Whole(Bytes::new()),
-        Poll::Ready(Some(Err(_))) | Poll::Pending => Arrived::Part(Bytes::new()),
+        Poll::Ready(None) => BodyProgress::Whole(Bytes::new()),
+        Poll::Ready(Some(Err(_))) | Poll::Pending => BodyProgress::Part(Bytes::new()),
     }
 }
 
 /// Bytes of incomplete messages, of several streams of a connection.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BufferedBytes {
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
-impl Held {
+impl BufferedBytes {
     /// Of calls that need a token.
     pub(super) fn of_callers() -> Self {
-        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_BYTES_MAX }
+        BufferedBytes { bytes: AtomicUsize::new(0), bytes_max: HELD_BYTES_MAX }
     }
 
     /// Of calls that need none.
     pub(super) fn of_anybody() -> Self {
-        Held { bytes: AtomicUsize::new(0), bytes_max: HELD_WITHOUT_TOKEN_BYTES_MAX }
+        BufferedBytes { bytes: AtomicUsize::new(0), bytes_max: HELD_WITHOUT_TOKEN_BYTES_MAX }
     }
 }
 
 /// A body as it comes. What it holds is given back when it is dropped.
-pub(super) struct Incoming<'h> {
+pub(super) struct IncomingBody<'h> {
     body: RecvStream,
-    held: &'h Held,
+    held: &'h BufferedBytes,
     bytes: Vec<u8>,
     counted: usize,
     message_bytes_max: usize,
 }
 
-impl<'h> Incoming<'h> {
-    pub(super) fn new(body: RecvStream, held: &'h Held, message_bytes_max: usize) -> Self {
-        Incoming { body, held, bytes: Vec::new(), counted: 0, message_bytes_max }
+impl<'h> IncomingBody<'h> {
+    pub(super) fn new(body: RecvStream, held: &'h BufferedBytes, message_bytes_max: usize) -> Self {
+        IncomingBody { body, held, bytes: Vec::new(), counted: 0, message_bytes_max }
     }
 
     /// Appends what came; refuses what is too much.
@@ -152,7 +154,7 @@ impl<'h> Incoming<'h> {
     }
 }
 
-impl Drop for Incoming<'_> {
+impl Drop for IncomingBody<'_> {
     fn drop(&mut self) {
         self.held.bytes.fetch_sub(self.counted, Ordering::Relaxed);
     }
@@ -162,10 +164,10 @@ impl Drop for Incoming<'_> {
 pub(super) async fn whole(
     body: RecvStream,
     first: &[u8],
-    held: &Held,
+    held: &BufferedBytes,
     message_bytes_max: usize,
 ) -> Result<Vec<u8>, Failure> {
-    let mut incoming = Incoming::new(body, held, message_bytes_max);
+    let mut incoming = IncomingBody::new(body, held, message_bytes_max);
     incoming.push(first)?;
     let read = async {
         while incoming.more().await? {}

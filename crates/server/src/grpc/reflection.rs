@@ -4,9 +4,9 @@
 //! Answers are taken from a set of file descriptors that was made once (see `crates/server/proto`). A client
 //! that doesn't take its answers gets no further ones.
 
-use crate::envoy::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
+use crate::envoy::protobuf::{ProtobufError, Reader, Value, put_bytes, put_message, put_number};
 use crate::grpc::call::Context;
-use crate::grpc::message::{Incoming, MESSAGE_MAX, framed};
+use crate::grpc::message::{IncomingBody, MESSAGE_MAX, framed};
 use crate::grpc::status::{self, Failure, GrpcCode};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
@@ -27,7 +27,7 @@ const LIST_SERVICES: u64 = 7;
 
 pub(super) async fn answer(context: Context, body: RecvStream, mut respond: SendResponse<Bytes>) {
     let Some(mut stream) = status::begin(&mut respond) else { return };
-    let mut incoming = Incoming::new(body, context.held_of_anybody(), REQUEST_BYTES_MAX);
+    let mut incoming = IncomingBody::new(body, context.held_of_anybody(), REQUEST_BYTES_MAX);
     match converse(&mut incoming, &mut stream).await {
         Ok(()) => status::end(&mut stream),
         Err(failure) => status::end_with(&mut stream, &failure),
@@ -35,11 +35,11 @@ pub(super) async fn answer(context: Context, body: RecvStream, mut respond: Send
 }
 
 /// Answers each message as it comes, until there are no more.
-async fn converse(incoming: &mut Incoming<'_>, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+async fn converse(incoming: &mut IncomingBody<'_>, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
     let slow = |_| Failure::new(GrpcCode::DeadlineExceeded, "no message came, or none was taken, for 10 s");
     loop {
         while let Some(message) = incoming.take()? {
-            let reply = reply(&message).map_err(|Malformed(problem)| {
+            let reply = reply(&message).map_err(|ProtobufError(problem)| {
                 Failure::new(GrpcCode::InvalidArgument, format!("not a ServerReflectionRequest: {problem}"))
             })?;
             let sent = tokio::time::timeout(MESSAGE_MAX, send(stream, reply.into())).await.map_err(slow)?;
@@ -63,7 +63,7 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Option<()> {
     Some(())
 }
 
-pub(super) fn reply(request: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub(super) fn reply(request: &[u8]) -> Result<Vec<u8>, ProtobufError> {
     let mut reader = Reader::new(request);
     let (mut host, mut wanted) = ("", None);
     while let Some((number, value)) = reader.field()? {

@@ -2,7 +2,7 @@
 
 use crate::App;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use tidegate_node::histogram::Measured;
+use tidegate_node::histogram::HistogramSnapshot;
 use tidegate_node::region::ShardHealth;
 use tidegate_node::region_driver::BreakerState;
 use tidegate_node::rule_counts::RuleLabels;
@@ -35,7 +35,7 @@ impl Counts {
     /// Everything since the node started.
     pub(super) fn of(app: &App) -> Self {
         let stats = app.engine.stats();
-        let named = stats.named();
+        let named = stats.counts_by_name();
         let count =
             |wanted: &str| named.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, count)| *count);
         let mut counts = Counts {
@@ -126,7 +126,7 @@ impl Counts {
     }
 }
 
-fn add_buckets(own: &mut [u64; BUCKETS], measured: &Measured, weight: u64) {
+fn add_buckets(own: &mut [u64; BUCKETS], measured: &HistogramSnapshot, weight: u64) {
     own.iter_mut().zip(&measured.counts).for_each(|(own, count)| *own += count * weight);
 }
 

@@ -90,8 +90,8 @@ impl Ring {
         Ring { range, steps: VecDeque::new(), filling, open_breakers: 0, seconds: 0, last: Nanos::ZERO }
     }
 
-    /// A second that ended then.
-    pub(super) fn note(&mut self, at: Nanos, counts: &Counts, open_breakers: u32, names: &mut Names) {
+    /// Records a second that ended at `at`.
+    pub(super) fn record(&mut self, at: Nanos, counts: &Counts, open_breakers: u32, names: &mut Names) {
         // A clock that was set back: what follows must not stand among what was before.
         while self.steps.back().is_some_and(|step| step.at >= at) {
             self.steps.pop_back();

@@ -7,20 +7,20 @@ fn at(second: u64) -> Nanos {
     Nanos::from_secs(second)
 }
 
-fn noted(past: &mut Past, second: u64, admitted: u64) {
+fn recorded(past: &mut HistoryLevels, second: u64, admitted: u64) {
     let totals = Counts { admitted, denied: 2 * admitted, ..Counts::default() };
-    past.note(at(second), totals, 0);
+    past.record(at(second), totals, 0);
 }
 
-fn steps(past: &mut Past, ring: usize, after: u64) -> Vec<Step> {
+fn steps(past: &mut HistoryLevels, ring: usize, after: u64) -> Vec<Step> {
     past.rings[ring].after(at(after), &mut past.names).0
 }
 
 #[test]
 fn a_second_has_what_was_counted_since_the_one_before() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for (second, admitted) in [(10, 100), (11, 103), (12, 103)] {
-        noted(&mut past, second, admitted);
+        recorded(&mut past, second, admitted);
     }
     let seconds: Vec<_> = steps(&mut past, 0, 0).iter().map(|step| (step.admitted, step.denied)).collect();
     assert_eq!(seconds, [(3, 6), (0, 0)], "the first look has nothing to compare with");
@@ -30,9 +30,9 @@ fn a_second_has_what_was_counted_since_the_one_before() {
 
 #[test]
 fn coarser_steps_have_the_sums_of_their_seconds() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for second in 0..=23 {
-        noted(&mut past, second, 10 * second);
+        recorded(&mut past, second, 10 * second);
     }
     let [first, .., last] = &steps(&mut past, 1, 0)[..] else { panic!("no steps") };
     assert_eq!((first.at, first.admitted, last.at, last.admitted), (at(5), 50, at(20), 50));
@@ -42,10 +42,10 @@ fn coarser_steps_have_the_sums_of_their_seconds() {
 
 #[test]
 fn a_week_takes_the_room_of_a_day() {
-    let mut past = Past::default();
-    (0..90_000).for_each(|second| noted(&mut past, second, second));
+    let mut past = HistoryLevels::default();
+    (0..90_000).for_each(|second| recorded(&mut past, second, second));
     let room: Vec<_> = past.rings.iter().map(Ring::room).collect();
-    (90_000..700_000).for_each(|second| noted(&mut past, second, second));
+    (90_000..700_000).for_each(|second| recorded(&mut past, second, second));
     assert_eq!(past.rings.iter().map(Ring::room).collect::<Vec<_>>(), room);
     assert_eq!(room.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), [900, 720, 720, 720]);
     assert_eq!(steps(&mut past, 0, 0).last().map(|step| step.at), Some(at(699_999)));
@@ -53,15 +53,15 @@ fn a_week_takes_the_room_of_a_day() {
 
 #[test]
 fn of_many_rules_the_busiest_are_named_and_the_others_are_counted_together() {
-    let mut past = Past::default();
-    past.note(at(1), Counts::default(), 0);
+    let mut past = HistoryLevels::default();
+    past.record(at(1), Counts::default(), 0);
     let labels = |rule: u64| RuleLabels {
         tenant: "default".into(),
         namespace: "api".into(),
         rule: format!("rule-{rule}").into(),
     };
     let rules = (1..=100).map(|rule| (labels(rule), [rule, 0, 0])).collect();
-    past.note(at(2), Counts { rules, ..Counts::default() }, 0);
+    past.record(at(2), Counts { rules, ..Counts::default() }, 0);
     let second = &steps(&mut past, 0, 0)[0];
     let named: Vec<_> = second.rules.iter().map(|(place, [admitted, ..])| (*place, *admitted)).collect();
     assert_eq!((named.len(), named[0], named[8]), (9, (0, 100), (OTHERS, (1..=92).sum())));
@@ -70,9 +70,9 @@ fn of_many_rules_the_busiest_are_named_and_the_others_are_counted_together() {
 
 #[test]
 fn a_clock_that_is_set_back_leaves_seconds_in_order() {
-    let mut past = Past::default();
+    let mut past = HistoryLevels::default();
     for second in [10, 11, 12, 13, 11, 12] {
-        noted(&mut past, second, second);
+        recorded(&mut past, second, second);
     }
     let seconds: Vec<_> = steps(&mut past, 0, 0).iter().map(|step| step.at).collect();
     assert_eq!(seconds, [at(11), at(12)]);

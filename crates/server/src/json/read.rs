@@ -42,7 +42,7 @@ impl Kind {
 
 /// Where the reader is in an object or a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ReaderPosition {
     First,
     Later,
 }
@@ -81,13 +81,13 @@ impl<'b> Reader<'b> {
 
     /// Enters an object or a list that [`Reader::peek`] has seen.
     #[inline]
-    pub(crate) fn enter(&mut self) -> Place {
+    pub(crate) fn enter(&mut self) -> ReaderPosition {
         self.at += 1;
-        Place::First
+        ReaderPosition::First
     }
 
     /// The next name of an object, or `None` at its end.
-    pub(crate) fn member(&mut self, place: &mut Place) -> Result<Option<Cow<'b, str>>, Refusal> {
+    pub(crate) fn member(&mut self, place: &mut ReaderPosition) -> Result<Option<Cow<'b, str>>, Refusal> {
         if !self.goes_on(place, b'}')? {
             return Ok(None);
         }
@@ -104,24 +104,24 @@ impl<'b> Reader<'b> {
     }
 
     /// Whether a list has another element.
-    pub(crate) fn element(&mut self, place: &mut Place) -> Result<bool, Refusal> {
+    pub(crate) fn element(&mut self, place: &mut ReaderPosition) -> Result<bool, Refusal> {
         self.goes_on(place, b']')
     }
 
-    fn goes_on(&mut self, place: &mut Place, close: u8) -> Result<bool, Refusal> {
+    fn goes_on(&mut self, place: &mut ReaderPosition, close: u8) -> Result<bool, Refusal> {
         self.skip_space();
         let byte = self.byte();
         if byte == Some(close) {
             self.at += 1;
             return Ok(false);
         }
-        match (std::mem::replace(place, Place::Later), byte) {
-            (Place::First, _) => Ok(true),
-            (Place::Later, Some(b',')) => {
+        match (std::mem::replace(place, ReaderPosition::Later), byte) {
+            (ReaderPosition::First, _) => Ok(true),
+            (ReaderPosition::Later, Some(b',')) => {
                 self.at += 1;
                 Ok(true)
             }
-            (Place::Later, _) => {
+            (ReaderPosition::Later, _) => {
                 Err(self.invalid(&format!("a `,` or a `{}` should be here", char::from(close))))
             }
         }

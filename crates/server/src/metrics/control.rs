@@ -13,7 +13,7 @@ pub(crate) fn control_text(app: &ControlApp) -> String {
     if let Some(plane) = &app.plane {
         families.gauge("control_follows_store", u64::from(plane.problem().is_none()));
     }
-    for (name, count) in app.feed.counters().named() {
+    for (name, count) in app.feed.counters().counts_by_name() {
         families.counter(&format!("control_{name}"), count);
     }
     text::write(&families.0)

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use tidegate_node::histogram::Measured;
+use tidegate_node::histogram::HistogramSnapshot;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -49,7 +49,7 @@ pub(crate) type Labels = Vec<Label>;
 pub(crate) enum Value {
     Whole(u64),
     Real(f64),
-    Histogram(Measured),
+    Histogram(HistogramSnapshot),
 }
 
 impl Sample {

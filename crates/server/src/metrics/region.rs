@@ -10,7 +10,7 @@ pub(super) fn collect(families: &mut Families, app: &App, driver: &RegionDriver)
     let Some(sharing) = app.engine.shared() else { return };
     // Those that asked are told by their reason.
     for (name, count) in
-        sharing.region.counters().named().into_iter().filter(|(name, _)| *name != "origin_asks")
+        sharing.region.counters().counts_by_name().into_iter().filter(|(name, _)| *name != "origin_asks")
     {
         families.counter(name, count);
     }

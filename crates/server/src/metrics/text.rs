@@ -2,7 +2,7 @@
 
 use super::family::{Family, Label, Sample, Value};
 use std::fmt::{Display, Write};
-use tidegate_node::histogram::Measured;
+use tidegate_node::histogram::HistogramSnapshot;
 
 /// Writing to a string can't fail, so that nothing is made of what it returns.
 pub(super) fn write(families: &[Family]) -> String {
@@ -22,7 +22,7 @@ pub(super) fn write(families: &[Family]) -> String {
 }
 
 /// Buckets of this format contain those below them.
-fn histogram(out: &mut String, name: &str, labels: &[Label], of: &Measured) {
+fn histogram(out: &mut String, name: &str, labels: &[Label], of: &HistogramSnapshot) {
     let mut count = 0;
     for (index, more) in of.counts.iter().enumerate() {
         count += more;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_bucket_contains_those_below_it() {
-        let measured = Measured { bounds: &[0.0005, 1.0], counts: vec![2, 0, 1], sum: 3.5 };
+        let measured = HistogramSnapshot { bounds: &[0.0005, 1.0], counts: vec![2, 0, 1], sum: 3.5 };
         let samples =
             vec![Sample { labels: vec![("asked", "true".into())], value: Value::Histogram(measured) }];
         let family = Family { name: "t_seconds".into(), help: "T.", kind: Kind::Histogram, samples };

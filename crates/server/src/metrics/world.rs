@@ -6,18 +6,20 @@ use tidegate_node::world_driver::WorldDriver;
 
 pub(super) fn collect(families: &mut Families, app: &App, driver: &WorldDriver) {
     let Some(node) = app.engine.world() else { return };
-    for (name, count) in node.counters().named() {
+    for (name, count) in node.counters().counts_by_name() {
         families.counter(name, count);
     }
     if let Some(quotas) = app.engine.quotas() {
-        for (name, count) in quotas.counters().named().into_iter().chain(driver.reconciler().named()) {
+        for (name, count) in
+            quotas.counters().counts_by_name().into_iter().chain(driver.reconciler().counts_by_name())
+        {
             families.counter(name, count);
         }
         families.gauge("slices_in_force", quotas.slice_count() as u64);
         families.gauge("quota_keys_tracked", quotas.tracked_keys() as u64);
         driver.reconciler().gauges().into_iter().for_each(|(name, value)| families.gauge(name, value));
     }
-    families.gauge("world_keys", node.book_len() as u64);
+    families.gauge("world_keys", node.index_len() as u64);
     families.gauge("world_regions", node.view().map_or(0, |view| u64::from(view.regions)));
     families.gauge("world_membership", node.version());
     let state = driver.state();

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tidegate_core::Nanos;
-use tidegate_decisions::{Event, Outcome, Record, RuleCount, RuleName, Told, Trace, json_string};
+use tidegate_decisions::{
+    Event, LogRecordRef, Record, RecordOutcome, RuleCount, RuleName, Trace, json_string,
+};
 use tidegate_node::journal::writer::Shipper;
 
 /// That wait to be sent.
@@ -51,12 +53,12 @@ impl LogQueue {
 }
 
 impl Shipper for LogRecords {
-    fn told(&mut self, told: &Told<'_>) {
+    fn ship(&mut self, told: &LogRecordRef<'_>) {
         let record = match told {
-            Told::Decision { record, .. } if record.outcome == Outcome::Admitted => return,
-            Told::Decision { record, rule, shard } => decision(record, *rule, *shard),
-            Told::Count { count, rule } => counted(count, *rule),
-            Told::Event(event) => happened(event),
+            LogRecordRef::Decision { record, .. } if record.outcome == RecordOutcome::Admitted => return,
+            LogRecordRef::Decision { record, rule, shard } => decision(record, *rule, *shard),
+            LogRecordRef::Count { count, rule } => counted(count, *rule),
+            LogRecordRef::Event(event) => happened(event),
         };
         let mut waiting = self.0.0.lock();
         if waiting.len() < RECORDS_MAX {
@@ -110,7 +112,7 @@ fn decision(record: &Record, rule: Option<&RuleName>, shard: Option<&str>) -> St
         ("tidegate.rule_version", record.rule_version),
         ("tidegate.limit", record.limit),
         ("tidegate.cost", record.cost),
-        ("tidegate.used", record.seen.total()),
+        ("tidegate.used", record.counts.total()),
         ("tidegate.more", u64::from(record.more)),
     ] {
         number(&mut out, key, value);

@@ -2,16 +2,16 @@
 
 use super::login::Login;
 use super::reply;
-use super::session::{Asked, Session};
+use super::session::{Session, ThrottleRequest};
 use super::throttle::{self, LastLimit, Throttle};
 use crate::App;
 use crate::budget::Registration;
 use crate::decide;
-use crate::pipeline::{self, Answered, Finishing};
+use crate::pipeline::{self, Finishing, PassResult};
 use crate::progress::Patience;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_node::{Purpose, Request, Said, Subject, VersionedRules};
+use tidegate_node::{LimitOutcome, Purpose, Request, Subject, VersionedRules};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
@@ -48,7 +48,7 @@ impl pipeline::Session for Session {
         _: &'a VersionedRules,
         input: &'a [u8],
         output: &mut Vec<u8>,
-    ) -> Answered<&'a [u8]> {
+    ) -> PassResult<&'a [u8]> {
         Session::answer(self, app, input, output)
     }
 
@@ -61,7 +61,8 @@ impl pipeline::Session for Session {
 }
 
 async fn finish(app: &App, login: &Login, pending: &[u8], output: &mut Vec<u8>) -> usize {
-    let asked = Asked::read(pending).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
+    let asked =
+        ThrottleRequest::read(pending).unwrap_or_else(|| unreachable!("the pass that asks has read it"));
     let words = asked.words();
     match Throttle::read(&words, &mut LastLimit::default()) {
         Ok(throttle) => decide_slowly(app, login, &throttle, output).await,
@@ -76,9 +77,9 @@ async fn decide_slowly(app: &App, login: &Login, throttle: &Throttle<'_>, output
     let request = Request { tenant: login.tenant(), purpose: Purpose::Check, subject };
     let rules = app.engine.rules();
     let answer = decide::ask_engine(app, &rules, &request).await;
-    let said = answer.map(|answer| answer.limits.first().map(|limit| limit.said));
+    let said = answer.map(|answer| answer.limits.first().map(|limit| limit.outcome));
     match said {
-        Ok(Some(Said::Decided(decision))) => throttle::answer(output, &decision, app.clock.now().now),
+        Ok(Some(LimitOutcome::Decided(decision))) => throttle::answer(output, &decision, app.clock.now().now),
         // A limit that a request gives is decided, whatever else there is to say about it.
         Ok(_) => reply::error(output, b"ERR the limit wasn't decided; try again"),
         Err(error) => reply::error(output, format!("ERR {error}").as_bytes()),

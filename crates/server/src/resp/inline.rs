@@ -2,26 +2,26 @@
 //!
 //! For telnet and for scripts that test whether somebody is there; nobody is in a hurry here.
 
-use super::parse::{INLINE_BYTES_MAX, Next, ProtocolError, WORDS_MAX};
+use super::parse::{INLINE_BYTES_MAX, ParseResult, ProtocolError, WORDS_MAX};
 
 /// The line that `input` begins with.
 #[cold]
-pub(crate) fn line(input: &[u8]) -> Result<Next<'_>, ProtocolError> {
+pub(crate) fn line(input: &[u8]) -> Result<ParseResult<'_>, ProtocolError> {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         let is_endless = input.len() > INLINE_BYTES_MAX;
-        return if is_endless { Err(ProtocolError::InlineLength) } else { Ok(Next::Incomplete) };
+        return if is_endless { Err(ProtocolError::InlineLength) } else { Ok(ParseResult::Incomplete) };
     };
     if end > INLINE_BYTES_MAX {
         return Err(ProtocolError::InlineLength);
     }
     let line = input[..end].trim_ascii();
     let length = end + 1;
-    Ok(if line.is_empty() { Next::Nothing { length } } else { Next::Inline { line, length } })
+    Ok(if line.is_empty() { ParseResult::Nothing { length } } else { ParseResult::Inline { line, length } })
 }
 
 /// The words of a line, without their quotes.
 pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
-    let mut rest = Rest(line);
+    let mut rest = UnreadBytes(line);
     let mut words = Vec::new();
     while rest.skip_spaces() {
         if words.len() == WORDS_MAX {
@@ -32,9 +32,9 @@ pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
     Ok(words)
 }
 
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl UnreadBytes<'_> {
     /// Whether anything comes after them.
     fn skip_spaces(&mut self) -> bool {
         self.0 = self.0.trim_ascii_start();

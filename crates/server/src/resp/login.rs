@@ -69,11 +69,11 @@ impl Login {
         }
     }
 
-    /// Leaves a denial to be found again.
+    /// Records a denial in the journal.
     #[inline]
-    pub(crate) fn keep_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
+    pub(crate) fn record_denial(&self, app: &App, item: &Item, decision: &Decision, moment: Moment) {
         if let (Some(caller), Some(keys)) = (&self.caller, &self.keys) {
-            app.engine.keep_single((caller.tenant(), throttle::NAMESPACE, keys), item, decision, moment);
+            app.engine.record_single((caller.tenant(), throttle::NAMESPACE, keys), item, decision, moment);
         }
     }
 

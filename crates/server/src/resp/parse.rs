@@ -18,7 +18,7 @@ const LENGTH_MAX: usize = 1 << 20;
 
 /// What is at the beginning of some bytes, and how many of them it takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next<'a> {
+pub(crate) enum ParseResult<'a> {
     /// Its words are in [`Words`].
     Command {
         length: usize,
@@ -82,33 +82,33 @@ impl<'a> Words<'a> {
 
 /// What `input` begins with.
 #[inline]
-pub(crate) fn next<'a>(input: &'a [u8], words: &mut Words<'a>) -> Result<Next<'a>, ProtocolError> {
+pub(crate) fn next<'a>(input: &'a [u8], words: &mut Words<'a>) -> Result<ParseResult<'a>, ProtocolError> {
     match input.first() {
-        None => Ok(Next::Incomplete),
+        None => Ok(ParseResult::Incomplete),
         Some(b'*') => array(input, words),
         Some(_) => inline::line(input),
     }
 }
 
 #[inline]
-fn array<'a>(input: &'a [u8], words: &mut Words<'a>) -> Result<Next<'a>, ProtocolError> {
+fn array<'a>(input: &'a [u8], words: &mut Words<'a>) -> Result<ParseResult<'a>, ProtocolError> {
     let mut rest = &input[1..];
     let count = match length(&mut rest) {
         Length::Is(count) if count <= WORDS_MAX => count,
         Length::Negative => 0,
         Length::Is(_) | Length::Invalid => return Err(ProtocolError::WordCount),
         Length::Endless => return Err(ProtocolError::WordCountLine),
-        Length::Incomplete => return Ok(Next::Incomplete),
+        Length::Incomplete => return Ok(ParseResult::Incomplete),
     };
     words.count = count;
     for word in &mut words.words[..count] {
         match bulk(&mut rest)? {
             Some(bytes) => *word = bytes,
-            None => return Ok(Next::Incomplete),
+            None => return Ok(ParseResult::Incomplete),
         }
     }
     let length = input.len() - rest.len();
-    Ok(if count == 0 { Next::Nothing { length } } else { Next::Command { length } })
+    Ok(if count == 0 { ParseResult::Nothing { length } } else { ParseResult::Command { length } })
 }
 
 /// Takes a bulk string off the front; `None` while it isn't complete.

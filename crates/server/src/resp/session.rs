@@ -13,8 +13,8 @@ use crate::budget::Registration;
 use crate::buffers;
 use crate::counters::COUNTERS;
 use crate::latency::time;
-use crate::pipeline::{Answered, PassEnd, Then};
-use parse::{Next, ProtocolError, Words};
+use crate::pipeline::{NextStep, PassEnd, PassResult};
+use parse::{ParseResult, ProtocolError, Words};
 use smallvec::SmallVec;
 use tidegate_core::{Item, Moment};
 use tidegate_node::Tally;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     client: Client,
 }
 
-struct Queued {
+struct QueuedCommand {
     item: Item,
     /// Where its command begins.
     start: usize,
@@ -48,7 +48,7 @@ struct Pass<'p> {
     input: &'p [u8],
     out: &'p mut Vec<u8>,
     moment: Moment,
-    queue: SmallVec<[Queued; QUEUE_MAX]>,
+    queue: SmallVec<[QueuedCommand; QUEUE_MAX]>,
     last: LastLimit,
     tally: Tally,
     /// Up to here commands are answered or queued.
@@ -70,7 +70,12 @@ impl Session {
     }
 
     /// Answers the whole commands of `input`, all at one moment.
-    pub(crate) fn answer<'a>(&mut self, app: &App, input: &'a [u8], out: &mut Vec<u8>) -> Answered<&'a [u8]> {
+    pub(crate) fn answer<'a>(
+        &mut self,
+        app: &App,
+        input: &'a [u8],
+        out: &mut Vec<u8>,
+    ) -> PassResult<&'a [u8]> {
         self.login.renew(app);
         let mut pass = Pass {
             app,
@@ -84,18 +89,20 @@ impl Session {
             at: 0,
         };
         let walked = pass.walk();
-        let walked = walked.and_then(|then| pass.settle().map(|()| then));
+        let walked = walked.and_then(|then| pass.complete().map(|()| then));
         pass.count();
         match walked {
-            Ok(then) => Answered { consumed: pass.at, then: PassEnd::Then(then) },
-            Err(Stop::Ask { start }) => Answered { consumed: start, then: PassEnd::Finish(&input[start..]) },
-            Err(Stop::Close) => Answered { consumed: input.len(), then: PassEnd::Then(Then::Close) },
+            Ok(then) => PassResult { consumed: pass.at, then: PassEnd::Then(then) },
+            Err(Stop::Ask { start }) => {
+                PassResult { consumed: start, then: PassEnd::Finish(&input[start..]) }
+            }
+            Err(Stop::Close) => PassResult { consumed: input.len(), then: PassEnd::Then(NextStep::Close) },
         }
     }
 }
 
 impl Pass<'_> {
-    fn walk(&mut self) -> Result<Then, Stop> {
+    fn walk(&mut self) -> Result<NextStep, Stop> {
         let (input, mut words) = (self.input, Words::new());
         let output_max = match self.session.login.is_known() {
             true => buffers::OUTPUT_BYTES_SOFT_MAX,
@@ -103,24 +110,24 @@ impl Pass<'_> {
         };
         while self.out.len() < output_max {
             let length = match parse::next(&input[self.at..], &mut words) {
-                Ok(Next::Command { length }) => {
+                Ok(ParseResult::Command { length }) => {
                     self.command(words.get())?;
                     length
                 }
-                Ok(Next::Inline { line, length }) => {
+                Ok(ParseResult::Inline { line, length }) => {
                     self.inline(line)?;
                     length
                 }
-                Ok(Next::Nothing { length }) => length,
-                Ok(Next::Incomplete) => match self.too_long(input.len() - self.at) {
+                Ok(ParseResult::Nothing { length }) => length,
+                Ok(ParseResult::Incomplete) => match self.too_long(input.len() - self.at) {
                     Some(problem) => return Err(self.refuse(problem)?),
-                    None => return Ok(Then::Read),
+                    None => return Ok(NextStep::Read),
                 },
                 Err(problem) => return Err(self.refuse(problem)?),
             };
             self.at += length;
         }
-        Ok(Then::Write)
+        Ok(NextStep::Write)
     }
 
     /// Whether a command that isn't whole yet is longer than any may be, and what to answer.
@@ -137,7 +144,7 @@ impl Pass<'_> {
     fn command(&mut self, words: &[&[u8]]) -> Result<(), Stop> {
         let Some((name, _)) = words.split_first() else { return Ok(()) };
         if !is_throttle(name) {
-            self.settle()?;
+            self.complete()?;
             if words.len() > UNAUTHENTICATED_WORDS_MAX && !self.session.login.is_known() {
                 return Err(self.refuse(ProtocolError::UnauthenticatedWordCount)?);
             }
@@ -148,7 +155,7 @@ impl Pass<'_> {
             };
         }
         let Some(keys) = self.session.login.keys() else {
-            self.settle()?;
+            self.complete()?;
             self.session.login.refuse(self.out, name);
             return Ok(());
         };
@@ -156,11 +163,11 @@ impl Pass<'_> {
             Ok(throttle) => {
                 let item = throttle.item(keys);
                 self.app.engine.prefetch_shard(item.key);
-                self.queue.push(Queued { item, start: self.at });
-                if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.settle() }
+                self.queue.push(QueuedCommand { item, start: self.at });
+                if self.queue.len() < QUEUE_MAX { Ok(()) } else { self.complete() }
             }
             Err(wrong) => {
-                self.settle()?;
+                self.complete()?;
                 COUNTERS.resp_commands_refused.add_one();
                 reply::error(self.out, format!("ERR {wrong}").as_bytes());
                 Ok(())
@@ -180,7 +187,7 @@ impl Pass<'_> {
     }
 
     /// Decides and answers what is queued, in order.
-    fn settle(&mut self) -> Result<(), Stop> {
+    fn complete(&mut self) -> Result<(), Stop> {
         for queued in &self.queue {
             self.app.engine.prefetch(queued.item.key);
         }
@@ -190,34 +197,36 @@ impl Pass<'_> {
             };
             self.tally.add(&decision);
             if !decision.is_admitted() {
-                self.session.login.keep_denial(self.app, &queued.item, &decision, self.moment);
+                self.session.login.record_denial(self.app, &queued.item, &decision, self.moment);
             }
             throttle::answer(self.out, &decision, self.moment.now);
             if let Some(sample) = self.app.engine.sampled(&decision, self.moment) {
-                self.note(queued, sample);
+                self.record(queued, sample);
             }
         }
         self.queue.clear();
         Ok(())
     }
 
-    /// Takes a command into the sample of those that come most often. Its key's name is read once more for that.
+    /// Records a command in the sample of the most frequent ones. Its key's name is read once more for that.
     #[cold]
-    fn note(&self, queued: &Queued, sample: Sample) {
+    fn record(&self, queued: &QueuedCommand, sample: Sample) {
         let mut words = Words::new();
         // Who types a command as a line doesn't come often.
-        let Ok(Next::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else { return };
+        let Ok(ParseResult::Command { .. }) = parse::next(&self.input[queued.start..], &mut words) else {
+            return;
+        };
         if let Ok(throttle) = Throttle::read(words.get(), &mut LastLimit::default()) {
             let tenant = self.session.login.tenant();
             let limit = (&throttle.given(), &queued.item);
-            self.app.engine.note_single(tenant, limit, sample, self.moment);
+            self.app.engine.sample_single(tenant, limit, sample, self.moment);
         }
     }
 
     /// Says what can't be understood, as the last thing that is said.
     #[cold]
     fn refuse(&mut self, problem: ProtocolError) -> Result<Stop, Stop> {
-        self.settle()?;
+        self.complete()?;
         COUNTERS.resp_commands_refused.add_one();
         reply::error(self.out, format!("ERR Protocol error: {problem}").as_bytes());
         Ok(Stop::Close)
@@ -236,22 +245,25 @@ impl Pass<'_> {
     }
 }
 
-/// A throttle command that has to be asked about.
+/// A throttle command that waits for its ask.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ThrottleRequest {
     words: Vec<Vec<u8>>,
     pub(crate) length: usize,
 }
 
-impl Asked {
+impl ThrottleRequest {
     /// The command that `input` begins with; `None` when there is none.
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         let mut words = Words::new();
         match parse::next(input, &mut words) {
-            Ok(Next::Command { length }) => {
-                Some(Asked { words: words.get().iter().map(|word| word.to_vec()).collect(), length })
+            Ok(ParseResult::Command { length }) => Some(ThrottleRequest {
+                words: words.get().iter().map(|word| word.to_vec()).collect(),
+                length,
+            }),
+            Ok(ParseResult::Inline { line, length }) => {
+                Some(ThrottleRequest { words: inline::split(line).ok()?, length })
             }
-            Ok(Next::Inline { line, length }) => Some(Asked { words: inline::split(line).ok()?, length }),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! `limit` and `multiLimit`: the engine's inline limits, with the numbers of the override that applies.
 
-use super::envelope::{self, Told};
+use super::envelope::{self, UnkeyEnvelope};
 use super::fleet;
 use super::overrides::Override;
 use super::requests::{Check, Checks, many_checks, one_check};
@@ -10,7 +10,7 @@ use crate::decide::{Reply, ask_engine, name_request};
 use crate::refusal::Refusal;
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Class, Decision, Limit, Nanos, Period, Verdict};
-use tidegate_node::{GivenLimit, GivenPolicy, Purpose, Request, Said, Subject, VersionedRules};
+use tidegate_node::{GivenLimit, GivenPolicy, LimitOutcome, Purpose, Request, Subject, VersionedRules};
 
 pub(super) async fn limit(app: &App, tenant: &str, body: &[u8], request_id: &str) -> Result<Reply, Refusal> {
     name_request(app, request_id);
@@ -32,7 +32,7 @@ async fn decide(
     app: &App,
     tenant: &str,
     checks: &Checks<'_>,
-    write: impl FnOnce(&[Told<'_>]) -> Vec<u8>,
+    write: impl FnOnce(&[UnkeyEnvelope<'_>]) -> Vec<u8>,
 ) -> Result<Reply, Refusal> {
     let rules = app.engine.rules();
     let applied: SmallVec<[Option<Override>; 1]> =
@@ -44,11 +44,11 @@ async fn decide(
     // Read after the decision: a wait that begins later than it ends no earlier.
     let now = app.clock.now().now;
     let decided = answer.limits.iter().zip(checks).zip(&applied);
-    let told: SmallVec<[Told<'_>; 1]> = decided
-        .filter_map(|((limit, check), applied)| match limit.said {
-            Said::Decided(decision) => Some(told(check, applied.as_ref(), &decision, now)),
+    let told: SmallVec<[UnkeyEnvelope<'_>; 1]> = decided
+        .filter_map(|((limit, check), applied)| match limit.outcome {
+            LimitOutcome::Decided(decision) => Some(envelope(check, applied.as_ref(), &decision, now)),
             // Only rules say so.
-            Said::Unlimited | Said::Missing { .. } => None,
+            LimitOutcome::Unlimited | LimitOutcome::Missing { .. } => None,
         })
         .collect();
     Ok(Reply { body: write(&told), retry_after: retry_after(&answer) })
@@ -57,7 +57,7 @@ async fn decide(
 /// The fleet's override for a check, else the one that this node keeps by itself.
 fn applied(app: &App, rules: &VersionedRules, tenant: &str, check: &Check<'_>) -> Option<Override> {
     let fleets = || fleet::applied(rules, tenant, &check.named, check.period, app.clock.now().now);
-    if let Some(applied) = fleet::is_kept_there(app).then(fleets).flatten() {
+    if let Some(applied) = fleet::is_stored_there(app).then(fleets).flatten() {
         return Some(applied);
     }
     let overrides = app.overrides.in_force();
@@ -82,14 +82,14 @@ fn numbers(check: &Check<'_>, applied: Option<&Override>) -> (Limit, Period) {
     applied.map_or((check.limit, check.period), Override::numbers)
 }
 
-fn told<'a>(
+fn envelope<'a>(
     check: &'a Check<'_>,
     applied: Option<&'a Override>,
     decision: &Decision,
     now: Nanos,
-) -> Told<'a> {
+) -> UnkeyEnvelope<'a> {
     let (_, period) = numbers(check, applied);
-    Told {
+    UnkeyEnvelope {
         named: &check.named,
         limit: decision.limit,
         remaining: decision.remaining,

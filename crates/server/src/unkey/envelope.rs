@@ -4,17 +4,17 @@
 //! for such a thing, so that its clients throw the error that they have for it.
 
 use super::overrides::Override;
-use super::requests::Named;
+use super::requests::LimitTarget;
 use crate::json::write;
 use crate::refusal::{Code, Refusal};
 use crate::request_id::RequestId;
 use hyper::StatusCode;
 use tidegate_core::Nanos;
 
-/// What is told about one limit.
+/// One limit, as Unkey's envelope reports it.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
-    pub(super) named: &'a Named<'a>,
+pub(super) struct UnkeyEnvelope<'a> {
+    pub(super) named: &'a LimitTarget<'a>,
     pub(super) limit: u64,
     pub(super) remaining: u64,
     pub(super) reset_ms: u64,
@@ -22,7 +22,7 @@ pub(super) struct Told<'a> {
     pub(super) override_id: Option<&'a str>,
 }
 
-pub(super) fn limit(request_id: &str, told: &[Told<'_>]) -> Vec<u8> {
+pub(super) fn limit(request_id: &str, told: &[UnkeyEnvelope<'_>]) -> Vec<u8> {
     let mut out = open(request_id, "data", 128);
     for told in told {
         out.push(b'{');
@@ -31,7 +31,7 @@ pub(super) fn limit(request_id: &str, told: &[Told<'_>]) -> Vec<u8> {
     close(out)
 }
 
-pub(super) fn multi_limit(request_id: &str, told: &[Told<'_>]) -> Vec<u8> {
+pub(super) fn multi_limit(request_id: &str, told: &[UnkeyEnvelope<'_>]) -> Vec<u8> {
     let mut out = open(request_id, "data", 192 * told.len());
     out.extend_from_slice(b"{\"passed\":");
     write::boolean(&mut out, told.iter().all(|told| told.is_passed));
@@ -49,7 +49,7 @@ pub(super) fn multi_limit(request_id: &str, told: &[Told<'_>]) -> Vec<u8> {
 }
 
 /// The rest of an object, whose brace is open.
-fn write_decision(out: &mut Vec<u8>, told: &Told<'_>, verdict: &[u8]) {
+fn write_decision(out: &mut Vec<u8>, told: &UnkeyEnvelope<'_>, verdict: &[u8]) {
     out.extend_from_slice(b"\"limit\":");
     write::number(out, told.limit);
     out.extend_from_slice(b",\"remaining\":");

@@ -6,9 +6,9 @@
 //! itself from before stays in force there, below these.
 
 use super::overrides::Override;
-use super::requests::{Named, Setting};
+use super::requests::{LimitTarget, OverrideSetting};
 use crate::App;
-use crate::control_relay::{Answered, Question, ask};
+use crate::control_relay::{Question, RelayAnswer, ask};
 use crate::refusal::{Code, Refusal};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
@@ -21,7 +21,7 @@ use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::sip::SipState;
 use tidegate_core::{Limit, Nanos, Period};
 use tidegate_node::engine::VersionedRules;
-use tidegate_rules::{Attributes, Change, RuleChange};
+use tidegate_rules::{Attributes, OverrideEffect, RuleChange};
 
 const RULE: &str = "unkey";
 const ATTRIBUTE: &str = "identifier";
@@ -32,10 +32,10 @@ const NAMESPACE_CHARS_MAX: usize = 128 - NAMESPACE_START.len();
 const PAGES_MAX: usize = 40;
 /// How long a change waits until this node has it too; others have it at about the same time.
 const HERE_WITHIN: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// Whether overrides go to a control plane.
-pub(super) fn is_kept_there(app: &App) -> bool {
+/// Returns whether overrides are stored by a control plane.
+pub(super) fn is_stored_there(app: &App) -> bool {
     app.following.is_some()
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_kept_there(app: &App) -> bool {
 pub(super) fn applied(
     rules: &VersionedRules,
     tenant: &str,
-    named: &Named<'_>,
+    named: &LimitTarget<'_>,
     own: Period,
     now: Nanos,
 ) -> Option<Override> {
@@ -57,12 +57,12 @@ pub(super) fn applied(
 }
 
 /// `None` for one that only marks its caller.
-fn numbers(change: &Change, own: Period) -> Option<(Limit, Period)> {
+fn numbers(change: &OverrideEffect, own: Period) -> Option<(Limit, Period)> {
     match change {
-        Change::Keep => None,
-        Change::Unlimited => Some((Limit::new(NUMBER_MAX).ok()?, own)),
-        Change::Limit(limit) => Some((*limit, own)),
-        Change::Rate { rate, burst } => {
+        OverrideEffect::Keep => None,
+        OverrideEffect::Unlimited => Some((Limit::new(NUMBER_MAX).ok()?, own)),
+        OverrideEffect::Limit(limit) => Some((*limit, own)),
+        OverrideEffect::Rate { rate, burst } => {
             let limit = Limit::new(burst.get()).ok()?;
             let intervals = u128::from(burst.get().max(1)) * u128::from(rate.interval_numerator_ns());
             let length = u64::try_from(intervals / u128::from(rate.interval_denominator())).ok()?;
@@ -124,7 +124,7 @@ fn document_text(tenant: &str, namespace: &str) -> String {
 }
 
 /// The override of an identifier, to be kept or removed.
-fn line(tenant: &str, named: &Named<'_>, rate: Option<RateJson>) -> Result<ChangeJson, Refusal> {
+fn line(tenant: &str, named: &LimitTarget<'_>, rate: Option<RateJson>) -> Result<ChangeJson, Refusal> {
     Ok(ChangeJson::Override(OverrideJson {
         tenant: tenant.to_owned(),
         namespace: checked_document_name(&named.namespace)?,
@@ -141,7 +141,7 @@ pub(super) async fn set(
     app: &App,
     tenant: &str,
     token: Option<&[u8]>,
-    Setting { named, limit, period }: &Setting<'_>,
+    OverrideSetting { named, limit, period }: &OverrideSetting<'_>,
 ) -> Result<String, Refusal> {
     let set = line(tenant, named, Some(rate_of(*limit, *period)?))?;
     let name = checked_document_name(&named.namespace)?;
@@ -160,7 +160,7 @@ pub(super) async fn remove(
     app: &App,
     tenant: &str,
     token: Option<&[u8]>,
-    named: &Named<'_>,
+    named: &LimitTarget<'_>,
 ) -> Result<bool, Refusal> {
     if !all(app, tenant, token, &named.namespace).await?.contains_key(&*named.identifier) {
         return Ok(false);
@@ -178,7 +178,7 @@ async fn import(app: &App, token: Option<&[u8]>, lines: &[Value], reason: &str) 
     let version = made["version"].as_u64().unwrap_or(0);
     let is_here = async {
         while app.engine.rules().set.version() < version {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     };
     if tokio::time::timeout(HERE_WITHIN, is_here).await.is_err() {
@@ -205,7 +205,7 @@ pub(super) async fn all(
             let _ = write!(path, "&after={after}");
         }
         let answered = ask(app, &Question { method: Method::GET, path, token, body: Bytes::new() }).await?;
-        let Answered { body, next, .. } = accepted(answered)?;
+        let RelayAnswer { body, next, .. } = accepted(answered)?;
         for line in body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let change: ChangeJson = parsed(line)?;
             let change = change.change().map_err(|error| unreadable(&error.to_string()))?;
@@ -232,7 +232,7 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Refusal> {
 }
 
 /// What the control plane refuses is refused here in its words.
-fn accepted(answered: Answered) -> Result<Answered, Refusal> {
+fn accepted(answered: RelayAnswer) -> Result<RelayAnswer, Refusal> {
     let code = match answered.status {
         StatusCode::OK => return Ok(answered),
         StatusCode::UNAUTHORIZED => Code::Unauthorized,

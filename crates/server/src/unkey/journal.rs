@@ -4,7 +4,7 @@
 //! A disk that is full or read-only, and a file that is damaged, cost what would have been kept and nothing more:
 //! never an answer, never the start. What can't be read is set aside, not overwritten.
 
-use super::overrides::{Change, InForce, Override};
+use super::overrides::{Change, Override, OverridesInForce};
 use crate::json::object::{object, unknown};
 use crate::json::read::Reader;
 use crate::json::write;
@@ -43,7 +43,7 @@ pub(super) struct Journal {
 
 /// Why a file isn't used, or not all of it.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
+enum JournalProblem {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("it doesn't begin with {HEAD}: it is of another version, or not ours")]
@@ -66,14 +66,14 @@ impl Journal {
     }
 
     /// What was kept, before the first request. Reports what can't be used.
-    pub(super) fn read(&mut self) -> InForce {
-        let mut in_force = InForce::default();
+    pub(super) fn read(&mut self) -> OverridesInForce {
+        let mut in_force = OverridesInForce::default();
         let Some(path) = self.directory.as_ref().map(|directory| directory.join(FILE_NAME)) else {
             return in_force;
         };
         match read_file(&path, &mut in_force) {
             Ok(()) => {}
-            Err(Unusable::Io(error))
+            Err(JournalProblem::Io(error))
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(problem) => self.refuse(&path, &problem, &in_force),
         }
@@ -84,7 +84,7 @@ impl Journal {
     }
 
     /// Moves the file away and writes what could be read of it.
-    fn refuse(&mut self, path: &Path, problem: &Unusable, in_force: &InForce) {
+    fn refuse(&mut self, path: &Path, problem: &JournalProblem, in_force: &OverridesInForce) {
         let kept = match files::set_aside(path) {
             Ok(aside) => format!("kept as {}", aside.display()),
             Err(error) => format!("can't be moved aside ({error}) and will be overwritten"),
@@ -95,18 +95,18 @@ impl Journal {
             "overrides couldn't all be restored"
         );
         if in_force.count() > 0 {
-            self.keep_or_report(None, in_force);
+            self.append_or_report(None, in_force);
         }
     }
 
-    /// Keeps a change, after which `in_force` is in force. Blocks for as long as the disk does.
-    pub(super) fn keep(&mut self, change: &Change, in_force: &InForce) {
-        self.keep_or_report(Some(change), in_force);
+    /// Appends a change, after which `in_force` is in force. Blocks for as long as the disk does.
+    pub(super) fn append(&mut self, change: &Change, in_force: &OverridesInForce) {
+        self.append_or_report(Some(change), in_force);
     }
 
-    fn keep_or_report(&mut self, change: Option<&Change>, in_force: &InForce) {
+    fn append_or_report(&mut self, change: Option<&Change>, in_force: &OverridesInForce) {
         let Some(directory) = self.directory.clone() else { return };
-        match self.try_keep(&directory, change, in_force) {
+        match self.try_append(&directory, change, in_force) {
             Ok(()) => {
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!(path = %directory.display(), "overrides are kept over a restart again");
@@ -125,11 +125,11 @@ impl Journal {
         }
     }
 
-    fn try_keep(
+    fn try_append(
         &mut self,
         directory: &Path,
         change: Option<&Change>,
-        in_force: &InForce,
+        in_force: &OverridesInForce,
     ) -> Result<(), Trouble> {
         let is_stale = self.lines > 2 * in_force.count() + STALE_LINES_MIN;
         if let (Some(file), Some(change), false) = (&mut self.file, change, is_stale) {
@@ -174,11 +174,11 @@ impl Trouble {
 }
 
 /// Reads what can be read. A last line that was cut off by a crash was never answered, and is nothing.
-fn read_file(path: &Path, in_force: &mut InForce) -> Result<(), Unusable> {
+fn read_file(path: &Path, in_force: &mut OverridesInForce) -> Result<(), JournalProblem> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut line = Vec::new();
     if !next_line(&mut reader, &mut line)? || line != HEAD.as_bytes() {
-        return Err(Unusable::Foreign);
+        return Err(JournalProblem::Foreign);
     }
     let (mut number, mut damaged, mut first) = (1, 0, 0);
     while next_line(&mut reader, &mut line)? {
@@ -189,7 +189,7 @@ fn read_file(path: &Path, in_force: &mut InForce) -> Result<(), Unusable> {
             first = if first == 0 { number } else { first };
         }
     }
-    if damaged == 0 { Ok(()) } else { Err(Unusable::Damaged { lines: damaged, first }) }
+    if damaged == 0 { Ok(()) } else { Err(JournalProblem::Damaged { lines: damaged, first }) }
 }
 
 /// A whole line without its end; `false` when there is none. One that is too long comes in pieces.
@@ -273,7 +273,7 @@ fn write_line(out: &mut Vec<u8>, change: &Change) {
     out.extend_from_slice(b"}\n");
 }
 
-fn write_all<W: Write>(mut file: W, in_force: &InForce) -> io::Result<W> {
+fn write_all<W: Write>(mut file: W, in_force: &OverridesInForce) -> io::Result<W> {
     file.write_all(HEAD.as_bytes())?;
     file.write_all(b"\n")?;
     let mut written = Ok(());

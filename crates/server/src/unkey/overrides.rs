@@ -6,7 +6,7 @@
 
 use super::journal::Journal;
 use super::namespace::Namespace;
-use super::requests::Named;
+use super::requests::LimitTarget;
 use super::unknown_override;
 use crate::for_caller::spawn_blocking;
 use crate::refusal::{Code, Refusal, excerpt};
@@ -34,21 +34,21 @@ const WAIT_MAX: Duration = Duration::from_secs(2);
 /// A node's overrides, of all tenants.
 #[derive(Debug, Default)]
 pub struct Overrides {
-    in_force: ArcSwap<InForce>,
+    in_force: ArcSwap<OverridesInForce>,
     /// Held by the one change that is under way.
     journal: Arc<Mutex<Journal>>,
 }
 
 impl Overrides {
-    /// Those that were kept in a directory; changes are kept there too.
-    pub fn kept_in(directory: PathBuf) -> Self {
+    /// Opens the overrides that are stored in a directory. Changes are stored there too.
+    pub fn stored_in(directory: PathBuf) -> Self {
         let mut journal = Journal::new(directory);
         let in_force = ArcSwap::from_pointee(journal.read());
         Overrides { in_force, journal: Arc::new(Mutex::new(journal)) }
     }
 
     #[inline]
-    pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
+    pub(crate) fn in_force(&self) -> Guard<Arc<OverridesInForce>> {
         self.in_force.load()
     }
 
@@ -59,14 +59,14 @@ impl Overrides {
         let current = self.in_force.load_full();
         let changing = spawn_blocking(move || {
             current.leaves_room_for_others(&change)?;
-            let mut next = InForce::clone(&current);
+            let mut next = OverridesInForce::clone(&current);
             next.apply(&mut change).map(|()| (Arc::new(next), change))
         });
         let (next, change) = changing.await.map_err(|_| busy())?.map_err(|rejected| rejected.refusal())?;
         let old = self.in_force.swap(next.clone());
         let set = change.to.clone();
         let keeping = spawn_blocking(move || {
-            journal.keep(&change, &next);
+            journal.append(&change, &next);
             // Takes a while too when there are thousands.
             drop(old);
         });
@@ -123,7 +123,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    pub(super) fn new(tenant: &str, named: &Named<'_>, to: Option<Override>) -> Self {
+    pub(super) fn new(tenant: &str, named: &LimitTarget<'_>, to: Option<Override>) -> Self {
         let (namespace, identifier) = ((&*named.namespace).into(), (&*named.identifier).into());
         Change { tenant: tenant.into(), namespace, identifier, to }
     }
@@ -131,7 +131,7 @@ impl Change {
 
 /// Why a change wasn't made.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Rejected {
+pub(super) enum OverrideError {
     Unknown { namespace: Arc<str>, identifier: Arc<str> },
     NamespaceFull { namespace: Arc<str> },
     Searching { namespace: Arc<str> },
@@ -139,17 +139,19 @@ pub(super) enum Rejected {
     NodeFull,
 }
 
-impl Rejected {
+impl OverrideError {
     fn refusal(&self) -> Refusal {
         let message = match self {
-            Rejected::Unknown { namespace, identifier } => return unknown_override(namespace, identifier),
-            Rejected::NamespaceFull { namespace } => {
+            OverrideError::Unknown { namespace, identifier } => {
+                return unknown_override(namespace, identifier);
+            }
+            OverrideError::NamespaceFull { namespace } => {
                 format!(
                     "namespace `{}` has {NAMESPACE_OVERRIDES_MAX} overrides, which is the most",
                     excerpt(namespace)
                 )
             }
-            Rejected::Searching { namespace } => {
+            OverrideError::Searching { namespace } => {
                 let message = format!(
                     "namespace `{}` has {NAMESPACE_SEARCHING_MAX} overrides with a text between two stars, which is the most",
                     excerpt(namespace)
@@ -157,10 +159,12 @@ impl Rejected {
                 let fix = "delete some, or use one star; more would make checks slow";
                 return Refusal::of_field(Code::TooMany, "identifier", message, fix);
             }
-            Rejected::ShareSpent { count } => {
+            OverrideError::ShareSpent { count } => {
                 format!("your tenant has {count} overrides; the room left on this node is for other tenants")
             }
-            Rejected::NodeFull => format!("this node has {NODE_OVERRIDES_MAX} overrides, which is the most"),
+            OverrideError::NodeFull => {
+                format!("this node has {NODE_OVERRIDES_MAX} overrides, which is the most")
+            }
         };
         let fix = "delete some, or replace several by one with a wildcard";
         Refusal::of_field(Code::TooMany, "identifier", message, fix)
@@ -171,12 +175,12 @@ type Namespaces = HashMap<Arc<str>, Arc<Namespace>>;
 
 /// All overrides of a node. A clone shares what isn't changed in it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InForce {
+pub(crate) struct OverridesInForce {
     tenants: HashMap<Arc<str>, Arc<Namespaces>>,
     count: usize,
 }
 
-impl InForce {
+impl OverridesInForce {
     #[inline]
     pub(super) fn namespace(&self, tenant: &str, namespace: &str) -> Option<&Namespace> {
         if self.count == 0 {
@@ -207,7 +211,7 @@ impl InForce {
     }
 
     /// Whether a change may be asked for. Not asked of those that were made once: a restart forgets none.
-    pub(super) fn leaves_room_for_others(&self, change: &Change) -> Result<(), Rejected> {
+    pub(super) fn leaves_room_for_others(&self, change: &Change) -> Result<(), OverrideError> {
         let namespace = self.namespace(&change.tenant, &change.namespace);
         let is_known = namespace.is_some_and(|known| known.exactly(&change.identifier).is_some());
         if change.to.is_none() || is_known {
@@ -216,16 +220,16 @@ impl InForce {
         if namespace.is_some_and(|known| known.searching() >= NAMESPACE_SEARCHING_MAX)
             && Pattern::new(&change.identifier).is_some_and(|pattern| pattern.searches())
         {
-            return Err(Rejected::Searching { namespace: change.namespace.clone() });
+            return Err(OverrideError::Searching { namespace: change.namespace.clone() });
         }
         let own = self.tenants.get(&change.tenant);
         let count = own.map_or(0, |own| own.values().map(|namespace| namespace.len()).sum());
         let left = NODE_OVERRIDES_MAX.saturating_sub(self.count);
-        if count < left { Ok(()) } else { Err(Rejected::ShareSpent { count }) }
+        if count < left { Ok(()) } else { Err(OverrideError::ShareSpent { count }) }
     }
 
     /// Makes a change, if it can be. One that is set again keeps its id, which the change is told.
-    pub(super) fn apply(&mut self, change: &mut Change) -> Result<(), Rejected> {
+    pub(super) fn apply(&mut self, change: &mut Change) -> Result<(), OverrideError> {
         let Change { tenant, namespace, identifier, to } = change;
         let known = self.namespace(tenant, namespace);
         let known_count = known.map_or(0, Namespace::len);
@@ -233,13 +237,13 @@ impl InForce {
             (Some(known), Some(to)) => to.id = known.id.clone(),
             (Some(_), None) => {}
             (None, Some(_)) if known_count >= NAMESPACE_OVERRIDES_MAX => {
-                return Err(Rejected::NamespaceFull { namespace: namespace.clone() });
+                return Err(OverrideError::NamespaceFull { namespace: namespace.clone() });
             }
-            (None, Some(_)) if self.count >= NODE_OVERRIDES_MAX => return Err(Rejected::NodeFull),
+            (None, Some(_)) if self.count >= NODE_OVERRIDES_MAX => return Err(OverrideError::NodeFull),
             (None, Some(_)) => self.count += 1,
             (None, None) => {
                 let (namespace, identifier) = (namespace.clone(), identifier.clone());
-                return Err(Rejected::Unknown { namespace, identifier });
+                return Err(OverrideError::Unknown { namespace, identifier });
             }
         }
         match &change.to {

@@ -39,37 +39,37 @@ const SETTING: Form = Form {
     // Unkey names no longest one; this is the engine's.
     duration_ms: Range { min: SECOND_MS, max: 366 * DAY_MS },
 };
-const NAMED: Form = Form { known: &["namespace", "identifier"], ..SETTING };
+const TARGET: Form = Form { known: &["namespace", "identifier"], ..SETTING };
 const LISTING: Form =
     Form { known: &["namespace", "cursor", "limit"], limit: Range { min: 1, max: PAGE_MAX }, ..SETTING };
 
 /// One limit to be checked.
 #[derive(Debug)]
 pub(super) struct Check<'b> {
-    pub(super) named: Named<'b>,
+    pub(super) named: LimitTarget<'b>,
     pub(super) limit: Limit,
     pub(super) period: Period,
     pub(super) cost: Cost,
 }
 
-/// Whom a request is about.
+/// The namespace and the identifier that a request is about.
 #[derive(Debug)]
-pub(super) struct Named<'b> {
+pub(super) struct LimitTarget<'b> {
     pub(super) namespace: Cow<'b, str>,
     pub(super) identifier: Cow<'b, str>,
 }
 
 /// An override to be set.
 #[derive(Debug)]
-pub(super) struct Setting<'b> {
-    pub(super) named: Named<'b>,
+pub(super) struct OverrideSetting<'b> {
+    pub(super) named: LimitTarget<'b>,
     pub(super) limit: Limit,
     pub(super) period: Period,
 }
 
 /// A page of overrides to be shown.
 #[derive(Debug)]
-pub(super) struct Listing<'b> {
+pub(super) struct OverrideListing<'b> {
     pub(super) namespace: Cow<'b, str>,
     pub(super) cursor: Option<Cow<'b, str>>,
     pub(super) count_max: usize,
@@ -106,25 +106,25 @@ pub(super) fn many_checks(body: &[u8]) -> Result<Checks<'_>, Refusal> {
     if checks.is_empty() { Err(wrong_count("none")) } else { Ok(checks) }
 }
 
-impl<'b> Named<'b> {
+impl<'b> LimitTarget<'b> {
     /// The body of `getOverride` and `deleteOverride`.
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
-        whole(body, &NAMED)?.named()
+        whole(body, &TARGET)?.named()
     }
 }
 
-impl<'b> Setting<'b> {
+impl<'b> OverrideSetting<'b> {
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
         let mut fields = whole(body, &SETTING)?;
-        Ok(Setting { named: fields.named()?, limit: fields.limit()?, period: fields.period()? })
+        Ok(OverrideSetting { named: fields.named()?, limit: fields.limit()?, period: fields.period()? })
     }
 }
 
-impl<'b> Listing<'b> {
+impl<'b> OverrideListing<'b> {
     pub(super) fn read(body: &'b [u8]) -> Result<Self, Refusal> {
         let mut fields = whole(body, &LISTING)?;
         let count_max = usize::try_from(fields.limit.unwrap_or(PAGE_DEFAULT)).unwrap_or(1);
-        Ok(Listing { namespace: fields.namespace()?, cursor: fields.cursor, count_max })
+        Ok(OverrideListing { namespace: fields.namespace()?, cursor: fields.cursor, count_max })
     }
 }
 
@@ -173,9 +173,9 @@ impl<'b> Fields<'b> {
         Ok(Check { named: self.named()?, limit: self.limit()?, period: self.period()?, cost })
     }
 
-    fn named(&mut self) -> Result<Named<'b>, Refusal> {
+    fn named(&mut self) -> Result<LimitTarget<'b>, Refusal> {
         let identifier = self.identifier.take().ok_or_else(|| missing("identifier", "\"user_42\""));
-        Ok(Named { namespace: self.namespace()?, identifier: identifier? })
+        Ok(LimitTarget { namespace: self.namespace()?, identifier: identifier? })
     }
 
     fn namespace(&mut self) -> Result<Cow<'b, str>, Refusal> {

@@ -10,21 +10,21 @@ use tidegate_node::{GivenLimit, Subject};
 use tidegate_rules::Attributes;
 
 #[derive(Debug)]
-pub(crate) enum Prepared<'a> {
+pub(crate) enum PreparedCall<'a> {
     Rules { namespace: &'a str, attributes: SmallVec<[(&'a str, &'a str); 4]>, cost: Cost },
     Limits(SmallVec<[GivenLimit<'a>; 2]>),
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedCall<'a> {
     pub(crate) fn new(body: &'a Body<'_>, form: Form, needed_for: Use) -> Result<Self, Refusal> {
         let form = if form == Form::Any { body.form()? } else { form };
         match form {
-            Form::Check => Prepared::rules(body),
-            Form::LimitMany => Prepared::many(body, needed_for),
+            Form::Check => PreparedCall::rules(body),
+            Form::LimitMany => PreparedCall::many(body, needed_for),
             Form::Limit | Form::Any => {
                 let mut limits = SmallVec::new();
                 limits.push(body.single.given(needed_for)?);
-                Ok(Prepared::Limits(limits))
+                Ok(PreparedCall::Limits(limits))
             }
         }
     }
@@ -39,7 +39,7 @@ impl<'a> Prepared<'a> {
                 "send who asks for what, such as {\"user\":\"42\"}; {} when there is nothing",
             )
         })?;
-        Ok(Prepared::Rules {
+        Ok(PreparedCall::Rules {
             namespace,
             attributes: attributes.iter().map(|(name, value)| (&**name, &**value)).collect(),
             cost: body.single.cost.unwrap_or(Cost::ONE),
@@ -54,15 +54,15 @@ impl<'a> Prepared<'a> {
         let given = |(index, limit): (usize, &'a super::limit_fields::LimitFields<'_>)| {
             limit.given(needed_for).map_err(|refusal| refusal.within_limit(index))
         };
-        limits.iter().enumerate().map(given).collect::<Result<_, _>>().map(Prepared::Limits)
+        limits.iter().enumerate().map(given).collect::<Result<_, _>>().map(PreparedCall::Limits)
     }
 
     pub(crate) fn subject(&self) -> Subject<'_> {
         match self {
-            Prepared::Rules { namespace, attributes, cost } => {
+            PreparedCall::Rules { namespace, attributes, cost } => {
                 Subject::Rules { namespace, attributes: Attributes(attributes), cost: *cost }
             }
-            Prepared::Limits(limits) => Subject::Limits(limits),
+            PreparedCall::Limits(limits) => Subject::Limits(limits),
         }
     }
 }

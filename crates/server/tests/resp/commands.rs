@@ -120,6 +120,8 @@ async fn the_same_key_is_reached_over_http_as_namespace_resp() {
         subject: tidegate_node::Subject::Limits(&[limit]),
     };
     let answer = node.app.engine.decide(&rules, &request, node.app.clock.now()).unwrap().answer().unwrap();
-    let tidegate_node::Said::Decided(decision) = answer.limits[0].said else { panic!("{answer:?}") };
+    let tidegate_node::LimitOutcome::Decided(decision) = answer.limits[0].outcome else {
+        panic!("{answer:?}")
+    };
     assert_eq!(decision.remaining, 2);
 }

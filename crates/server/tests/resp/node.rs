@@ -57,7 +57,7 @@ impl Node {
     }
 
     pub(crate) fn stat(&self, name: &str) -> u64 {
-        self.app.engine.stats().named().into_iter().find(|(known, _)| *known == name).unwrap().1
+        self.app.engine.stats().counts_by_name().into_iter().find(|(known, _)| *known == name).unwrap().1
     }
 }
 

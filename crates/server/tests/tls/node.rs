@@ -8,7 +8,7 @@ use tidegate_core::{FleetSecret, Nanos};
 use tidegate_node::clock::Clock;
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::RuleSet;
-use tidegate_server::{App, Certificates, ListeningSocket, Surface, Tls, TlsFiles, serve};
+use tidegate_server::{App, Certificates, ListeningSocket, ServerTls, Surface, TlsFiles, serve};
 use tidegate_testkit::{Authority, Issued};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -50,7 +50,7 @@ impl Drop for Files {
 
 pub(crate) struct Node {
     pub(crate) address: SocketAddr,
-    pub(crate) tls: Arc<Tls>,
+    pub(crate) tls: Arc<ServerTls>,
     _stop: watch::Sender<bool>,
 }
 
@@ -60,7 +60,7 @@ impl Node {
         let engine = Engine::new(EngineOptions { secret, keys_max: 100_000 }, RuleSet::empty());
         let (clock, _) = Clock::manual(Nanos::from_secs(1_800_000_000));
         let app = Arc::new(App::new(Arc::new(engine), Arc::new(clock)));
-        let tls = Arc::new(Tls::new(Certificates::read(&files.tls).unwrap()));
+        let tls = Arc::new(ServerTls::new(Certificates::read(&files.tls).unwrap()));
         let (stop, stopped) = watch::channel(false);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -6,13 +6,13 @@
 use crate::START;
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::scenario::{Arrival, Change, KeyPlan, LimitUse, Scenario, Template, fixed, gcra, sliding};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, Scenario, Template, fixed, gcra, sliding};
 use crate::simulation::shard_of;
 use tidegate_core::{Accuracy, Class, Nanos};
 
 /// What a scenario aims at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
+pub enum ChaosPattern {
     /// The store loses data after a node that counted most of a limit has died: the others grow at the same time.
     FloorGrowth,
     /// A node stands still for longer than resets are announced.
@@ -36,34 +36,34 @@ pub enum Pattern {
     ClaimAfterGrowth,
 }
 
-impl Pattern {
-    pub const ALL: [Pattern; 10] = [
-        Pattern::FloorGrowth,
-        Pattern::MissedReset,
-        Pattern::ReplayedReset,
-        Pattern::LoweredLease,
-        Pattern::HeldPause,
-        Pattern::LeaseBurst,
-        Pattern::FreeOutage,
-        Pattern::SkewedClocks,
-        Pattern::LoweredBurst,
-        Pattern::ClaimAfterGrowth,
+impl ChaosPattern {
+    pub const ALL: [ChaosPattern; 10] = [
+        ChaosPattern::FloorGrowth,
+        ChaosPattern::MissedReset,
+        ChaosPattern::ReplayedReset,
+        ChaosPattern::LoweredLease,
+        ChaosPattern::HeldPause,
+        ChaosPattern::LeaseBurst,
+        ChaosPattern::FreeOutage,
+        ChaosPattern::SkewedClocks,
+        ChaosPattern::LoweredBurst,
+        ChaosPattern::ClaimAfterGrowth,
     ];
 }
 
-pub(crate) fn scenario(pattern: Pattern, seed: u64) -> Scenario {
+pub(crate) fn scenario(pattern: ChaosPattern, seed: u64) -> Scenario {
     let mut random = Scenario::random_of(seed ^ 0x7061_7474);
     match pattern {
-        Pattern::FloorGrowth => floor_growth(seed, &mut random),
-        Pattern::MissedReset => missed_reset(seed, &mut random),
-        Pattern::ReplayedReset => replayed_reset(seed, &mut random),
-        Pattern::LoweredLease => lowered_lease(seed, &mut random),
-        Pattern::HeldPause => held_pause(seed, &mut random),
-        Pattern::LeaseBurst => lease_burst(seed, &mut random),
-        Pattern::FreeOutage => free_outage(seed, &mut random),
-        Pattern::SkewedClocks => skewed_clocks(seed, &mut random),
-        Pattern::LoweredBurst => lowered_burst(seed, &mut random),
-        Pattern::ClaimAfterGrowth => claim_after_growth(seed, &mut random),
+        ChaosPattern::FloorGrowth => floor_growth(seed, &mut random),
+        ChaosPattern::MissedReset => missed_reset(seed, &mut random),
+        ChaosPattern::ReplayedReset => replayed_reset(seed, &mut random),
+        ChaosPattern::LoweredLease => lowered_lease(seed, &mut random),
+        ChaosPattern::HeldPause => held_pause(seed, &mut random),
+        ChaosPattern::LeaseBurst => lease_burst(seed, &mut random),
+        ChaosPattern::FreeOutage => free_outage(seed, &mut random),
+        ChaosPattern::SkewedClocks => skewed_clocks(seed, &mut random),
+        ChaosPattern::LoweredBurst => lowered_burst(seed, &mut random),
+        ChaosPattern::ClaimAfterGrowth => claim_after_growth(seed, &mut random),
     }
 }
 
@@ -155,7 +155,7 @@ fn lowered_lease(seed: u64, random: &mut Random) -> Scenario {
     let arrivals = (0..nodes).flat_map(|node| requests(node, 0, per_node, 0, 1_500)).collect();
     let heard_at = vec![at(500 + random.below(500)); nodes];
     let policy = sliding(*random.pick(&[0, 0, 10]), 10);
-    scenario.changes.push(Change { keys: 0..1, policy, heard_at });
+    scenario.changes.push(LimitChange { keys: 0..1, policy, heard_at });
     ordered(scenario, arrivals, 2_000)
 }
 
@@ -168,7 +168,7 @@ fn lowered_burst(seed: u64, random: &mut Random) -> Scenario {
     scenario.judges_overshot = true;
     let mut arrivals: Vec<Arrival> = (0..nodes).flat_map(|node| requests(node, 0, burst, 0, 1_000)).collect();
     let heard_at = (0..nodes).map(|_| at(2_000 + random.below(500))).collect();
-    scenario.changes.push(Change { keys: 0..1, policy: gcra(rate, 5), heard_at });
+    scenario.changes.push(LimitChange { keys: 0..1, policy: gcra(rate, 5), heard_at });
     arrivals.extend((0..nodes).flat_map(|node| requests(node, 0, 20, 1_900, 10_000)));
     ordered(scenario, arrivals, 11_000)
 }

@@ -11,7 +11,7 @@ use crate::coverage::{EventKind, NodeState, StoreState, Triple};
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Way};
 use crate::random::Random;
-use crate::scenario::{Arrival, Change, KeyPlan, Scenario, fixed, gcra, policy_of_size, sliding};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, Scenario, fixed, gcra, policy_of_size, sliding};
 use crate::simulation::shard_of;
 use drawn::{accuracy_of, class_of, is_slow, limit_of, scenario_of};
 use tidegate_core::{Accuracy, Nanos};
@@ -436,7 +436,7 @@ impl<'r> History<'r> {
         let policy = policy_of_size(&self.scenario.keys[0].policy, self.random.below(2));
         let mut heard_at = vec![Nanos::MAX; self.scenario.nodes];
         heard_at[SUBJECT] = at(self.now_ms);
-        self.scenario.changes.push(Change { keys: 0..1, policy, heard_at });
+        self.scenario.changes.push(LimitChange { keys: 0..1, policy, heard_at });
     }
 
     /// What comes while a lease is drawn is not the history's.

@@ -2,7 +2,7 @@
 
 use super::{KEY_FIELDS, NODE_FIELDS, REGION_FIELDS};
 use crate::scenario::{KeyPlan, LimitUse, Scenario};
-use crate::streams::{StreamFault, StreamScenario, Who};
+use crate::streams::{ProcessId, StreamFault, StreamScenario};
 use crate::swarm::Episode;
 use crate::world::scenario::WorldScenario;
 use serde::Serialize;
@@ -130,9 +130,9 @@ fn check_streams(streams: &StreamScenario, region: &Scenario) -> Checked {
             | StreamFault::Cut { who }
             | StreamFault::Mend { who }
             | StreamFault::Break { who } => match who {
-                Who::Plane(plane) => within("plane", plane, streams.planes)?,
-                Who::Broker(broker) => within("broker", broker, brokers)?,
-                Who::Node(node) => within("node", node, nodes)?,
+                ProcessId::Plane(plane) => within("plane", plane, streams.planes)?,
+                ProcessId::Broker(broker) => within("broker", broker, brokers)?,
+                ProcessId::Node(node) => within("node", node, nodes)?,
             },
         }
     }

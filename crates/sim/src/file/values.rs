@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tidegate_control::Flaw;
 use tidegate_core::{Accuracy, Burst, Class, Limit, Nanos, OutOfRange, Period, Rate};
 use tidegate_node::GivenPolicy;
-use tidegate_world::{Policy, Publish};
+use tidegate_world::{PublishPolicy, PublishThreshold};
 
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -142,21 +142,21 @@ enum PublishText {
 pub(crate) mod world_policy {
     use super::*;
 
-    pub(crate) fn serialize<S: Serializer>(policy: &Policy, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(policy: &PublishPolicy, serializer: S) -> Result<S::Ok, S::Error> {
         let publish = match policy.publish {
-            Publish::Headroom => PublishText::Headroom,
-            Publish::Floor(part) => PublishText::Floor(part),
+            PublishThreshold::Headroom => PublishText::Headroom,
+            PublishThreshold::Floor(part) => PublishText::Floor(part),
         };
         WorldPolicyText { publish, interval_ms: Length(policy.interval) }.serialize(serializer)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PublishPolicy, D::Error> {
         let text = WorldPolicyText::deserialize(deserializer)?;
         let publish = match text.publish {
-            PublishText::Headroom => Publish::Headroom,
-            PublishText::Floor(part) => Publish::Floor(part),
+            PublishText::Headroom => PublishThreshold::Headroom,
+            PublishText::Floor(part) => PublishThreshold::Floor(part),
         };
-        Ok(Policy { publish, interval: text.interval_ms.0 })
+        Ok(PublishPolicy { publish, interval: text.interval_ms.0 })
     }
 }
 

@@ -4,7 +4,7 @@
 //! limiters see the stretch's requests meanwhile. What comes of it is the same.
 
 use super::perfect::Perfect;
-use super::run::{Progress, Schemed};
+use super::run::{Progress, Scheme};
 use super::tally::Tally;
 use super::traffic::Traffic;
 use crate::scenario::{Arrival, Template};
@@ -17,7 +17,7 @@ pub(crate) struct Others<'p> {
     pub(crate) templates: &'p [Template],
     pub(crate) perfect: Perfect<'p>,
     pub(crate) perfect_tally: Tally,
-    pub(crate) beside: Box<dyn Schemed + 'p>,
+    pub(crate) beside: Box<dyn Scheme + 'p>,
     pub(crate) beside_tally: Tally,
     pub(crate) requests: u64,
     /// Second by second.
@@ -28,10 +28,10 @@ impl Others<'_> {
     fn see(&mut self, region: usize, arrival: &Arrival) {
         let limits = &self.templates[arrival.template].limits;
         let admitted = self.perfect.admits(arrival);
-        self.perfect_tally.note(arrival.at, limits, admitted, AnswerPath::Local);
+        self.perfect_tally.record(arrival.at, limits, admitted, AnswerPath::Local);
         let (admitted, waited) = self.beside.admits(region, arrival);
         let path = if waited { AnswerPath::Asked } else { AnswerPath::Local };
-        self.beside_tally.note(arrival.at, limits, admitted, path);
+        self.beside_tally.record(arrival.at, limits, admitted, path);
         self.requests += 1;
         let second = usize::try_from(second_of(arrival.at)).unwrap_or(0);
         crate::load::add(&mut self.offered, second, 1);
@@ -103,7 +103,7 @@ impl Course<'_, '_> {
     fn take_answers(&mut self, region: usize) {
         for answer in self.world.take_answers(region) {
             let limits = &self.others.templates[answer.template].limits;
-            self.ours.note(answer.at, limits, answer.allowed, answer.path);
+            self.ours.record(answer.at, limits, answer.allowed, answer.path);
         }
     }
 }

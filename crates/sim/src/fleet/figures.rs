@@ -53,8 +53,8 @@ impl Figure {
     }
 }
 
-/// What a scheme did, to be read off.
-pub(crate) struct Seen<'a> {
+/// The totals of a scheme, from which figures are read.
+pub(crate) struct SchemeTotals<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) perfect: &'a Tally,
     pub(crate) operations: &'a [u64],
@@ -66,7 +66,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) rules_heard_ms: &'a [u64],
 }
 
-impl Seen<'_> {
+impl SchemeTotals<'_> {
     /// A figure of a stretch, which is the seconds `from` to `until`.
     pub(crate) fn figure(&self, figure: Figure, stretch: usize, from: usize, until: usize) -> f64 {
         let (ours, perfect) = (self.tally.keys(stretch), self.perfect.keys(stretch));
@@ -106,7 +106,7 @@ impl Seen<'_> {
 
 /// A figure, ours and that of the scheme beside, and whether ours is as expected.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Judged {
+pub struct FigureVerdict {
     pub figure: Figure,
     pub from_s: f64,
     pub until_s: f64,
@@ -116,9 +116,9 @@ pub struct Judged {
     pub beside: f64,
 }
 
-impl Judged {
+impl FigureVerdict {
     pub(crate) fn new(expect: &Expect, seconds: f64, ours: f64, beside: f64) -> Self {
-        Judged {
+        FigureVerdict {
             figure: expect.figure,
             from_s: expect.from_s.unwrap_or(0.0),
             until_s: expect.until_s.unwrap_or(seconds),

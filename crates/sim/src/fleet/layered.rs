@@ -5,15 +5,15 @@
 //! The model is idealised in its favour: reads of Redis take no time and fail only while the store is down, and a
 //! replica that takes over has lost nothing.
 
-use super::run::{Outages, Schemed};
-use crate::load::{Load, WorldLoad};
+use super::run::{Outages, Scheme};
+use crate::load::{RegionLoad, WorldLoad};
 use crate::random::Random;
-use crate::scenario::{Arrival, Change, KeyPlan, Template};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, Template};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 use tidegate_node::GivenPolicy;
 
-const FRESH_FOR: Nanos = Nanos::from_secs(5);
+const VIEW_TTL: Nanos = Nanos::from_secs(5);
 const REPLAYED_EVERY: Nanos = Nanos::from_millis(50);
 const PUBLISHED_EVERY: Nanos = Nanos::from_secs(5);
 /// A tick comes up to a fifth sooner or later.
@@ -22,7 +22,7 @@ const STRICT_MAX: Nanos = Nanos::from_secs(60);
 
 /// A process's entry of a key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct LayeredEntry {
     sequence: u64,
     count: u64,
     previous: u64,
@@ -46,7 +46,7 @@ struct Stored {
 
 #[derive(Debug, Default)]
 struct Process {
-    entries: BTreeMap<usize, Entry>,
+    entries: BTreeMap<usize, LayeredEntry>,
     dirty: Vec<usize>,
     replays_at: Nanos,
     publishes_at: Nanos,
@@ -56,13 +56,13 @@ pub(crate) struct Layered<'p> {
     keys: &'p [KeyPlan],
     templates: &'p [Template],
     /// For each region.
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     processes: Vec<Vec<Process>>,
     stores: Vec<BTreeMap<usize, Stored>>,
     /// Of each cell, what each region published.
     rows: BTreeMap<(u64, usize), Vec<u64>>,
     outages: Outages,
-    loads: Vec<Load>,
+    loads: Vec<RegionLoad>,
     world_load: WorldLoad,
     next_tick: Nanos,
     random: Random,
@@ -73,7 +73,7 @@ impl<'p> Layered<'p> {
         keys: &'p [KeyPlan],
         templates: &'p [Template],
         nodes: &[usize],
-        changes: Vec<Vec<Change>>,
+        changes: Vec<Vec<LimitChange>>,
         outages: Outages,
         seed: u64,
     ) -> Self {
@@ -84,7 +84,7 @@ impl<'p> Layered<'p> {
             ..Process::default()
         };
         let processes = nodes.iter().map(|nodes| (0..*nodes).map(&mut process).collect()).collect();
-        let loads = nodes.iter().map(|_| Load::new(outages.shards)).collect();
+        let loads = nodes.iter().map(|_| RegionLoad::new(outages.shards)).collect();
         Layered {
             keys,
             templates,
@@ -102,7 +102,7 @@ impl<'p> Layered<'p> {
 
     fn limit(&self, region: usize, node: usize, key: usize, now: Nanos) -> u64 {
         let changes = self.changes.get(region);
-        let heard = |change: &&Change| {
+        let heard = |change: &&LimitChange| {
             change.keys.contains(&key) && change.heard_at.get(node).is_some_and(|at| *at <= now)
         };
         let policy = changes.and_then(|changes| changes.iter().rev().find(heard)).map(|change| change.policy);
@@ -121,7 +121,7 @@ impl<'p> Layered<'p> {
         if asks && is_reachable {
             entry.count = entry.count.max(stored.count);
             entry.previous = entry.previous.max(stored.previous);
-            entry.fresh_until = now.plus(FRESH_FOR);
+            entry.fresh_until = now.plus(VIEW_TTL);
             entry.is_known = true;
             self.loads[region].called(now, self.outages.shard(key), 1);
         }
@@ -187,7 +187,7 @@ impl<'p> Layered<'p> {
                 stored.previous += unplayed;
                 entry.previous = entry.previous.max(stored.previous);
             }
-            entry.fresh_until = now.plus(FRESH_FOR);
+            entry.fresh_until = now.plus(VIEW_TTL);
             self.loads[region].called(now, self.outages.shard(key), 1);
         }
     }
@@ -232,7 +232,7 @@ impl<'p> Layered<'p> {
     }
 }
 
-impl Schemed for Layered<'_> {
+impl Scheme for Layered<'_> {
     fn admits(&mut self, region: usize, arrival: &Arrival) -> (bool, bool) {
         let now = arrival.at;
         if now >= self.next_tick {
@@ -252,7 +252,7 @@ impl Schemed for Layered<'_> {
         (true, waited)
     }
 
-    fn loads(&self) -> &[Load] {
+    fn loads(&self) -> &[RegionLoad] {
         &self.loads
     }
 
@@ -261,14 +261,14 @@ impl Schemed for Layered<'_> {
     }
 }
 
-impl Entry {
+impl LayeredEntry {
     /// As it is in a cell.
-    fn rolled(self, sequence: u64) -> Entry {
+    fn rolled(self, sequence: u64) -> LayeredEntry {
         if self.sequence == sequence {
             return self;
         }
         let is_next = self.sequence + 1 == sequence;
-        Entry {
+        LayeredEntry {
             sequence,
             count: 0,
             previous: if is_next { self.count } else { 0 },

@@ -3,7 +3,7 @@
 use super::plan::{Plan, instant};
 use super::traffic::first_keys;
 use crate::node::RULES;
-use crate::scenario::{Arrival, Change, KeyPlan, SECRET, TENANT, Template};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, SECRET, TENANT, Template};
 use smallvec::SmallVec;
 use tidegate_core::Moment;
 use tidegate_node::{Engine, EngineOptions, GivenLimit, Purpose, Request, Subject};
@@ -13,11 +13,11 @@ pub(crate) struct Perfect<'p> {
     engine: Engine,
     keys: &'p [KeyPlan],
     templates: &'p [Template],
-    changes: Vec<Change>,
+    changes: Vec<LimitChange>,
 }
 
 impl<'p> Perfect<'p> {
-    pub(crate) fn new(keys: &'p [KeyPlan], templates: &'p [Template], changes: Vec<Change>) -> Self {
+    pub(crate) fn new(keys: &'p [KeyPlan], templates: &'p [Template], changes: Vec<LimitChange>) -> Self {
         let options = EngineOptions { secret: SECRET, keys_max: 2 * keys.len().max(1024) };
         Perfect { engine: Engine::new(options, RuleSet::empty()), keys, templates, changes }
     }
@@ -29,7 +29,7 @@ impl<'p> Perfect<'p> {
             .iter()
             .map(|limit| {
                 let mut given = self.keys[limit.key].given(limit.cost);
-                let holds = |change: &&Change| {
+                let holds = |change: &&LimitChange| {
                     change.keys.contains(&limit.key) && change.heard_at.iter().all(|at| *at <= arrival.at)
                 };
                 if let Some(change) = changes.iter().rev().find(holds) {
@@ -45,13 +45,13 @@ impl<'p> Perfect<'p> {
 }
 
 /// Changes as somebody hears of them who hears of them at once.
-pub(crate) fn changes_at_once(plan: &Plan) -> Vec<Change> {
+pub(crate) fn changes_at_once(plan: &Plan) -> Vec<LimitChange> {
     let groups = first_keys(plan);
     let change = |change: &toml::Spanned<super::plan::PlannedChange>| {
         let change = change.get_ref();
         let (_, first, count) = groups.iter().find(|group| group.0 == change.keys)?;
         let policy = change.policy()?;
-        Some(Change { keys: *first..first + count, policy, heard_at: vec![instant(change.at_s)] })
+        Some(LimitChange { keys: *first..first + count, policy, heard_at: vec![instant(change.at_s)] })
     };
     plan.change.iter().filter_map(change).collect()
 }

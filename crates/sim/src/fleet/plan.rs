@@ -28,7 +28,7 @@ pub struct Plan {
     #[serde(default)]
     pub keys: Vec<Spanned<Keys>>,
     #[serde(default)]
-    pub load: Vec<Spanned<Load>>,
+    pub load: Vec<Spanned<LoadPlan>>,
     #[serde(default)]
     pub fault: Vec<Spanned<PlannedFault>>,
     #[serde(default)]
@@ -182,7 +182,7 @@ impl AccuracyName {
 /// Requests that each name one key of every group of `keys`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load {
+pub struct LoadPlan {
     pub keys: Vec<String>,
     /// Over all regions.
     #[serde(deserialize_with = "within::<1, 10_000_000, _>")]
@@ -292,7 +292,7 @@ impl Plan {
         if self.audit {
             return all;
         }
-        let asked = |load: &Load| load.per_second.saturating_mul(load.keys.len() as u64);
+        let asked = |load: &LoadPlan| load.per_second.saturating_mul(load.keys.len() as u64);
         let a_second: u64 = self.load.iter().map(|load| asked(load.get_ref())).sum();
         let nodes = (self.region_count() * self.nodes_of(region)).max(1) as u64;
         let of_node = a_second.saturating_mul(self.seconds) / nodes;

@@ -6,10 +6,10 @@
 //! over has lost nothing. A key that became hot is known after three seconds, and costs ten calls
 //! a second and process from then on.
 
-use super::run::{Outages, Schemed};
+use super::run::{Outages, Scheme};
 use crate::START;
-use crate::load::{Load, WorldLoad};
-use crate::scenario::{Arrival, Change, KeyPlan, Template};
+use crate::load::{RegionLoad, WorldLoad};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, Template};
 use std::collections::BTreeMap;
 use tidegate_core::{Class, Nanos};
 use tidegate_node::GivenPolicy;
@@ -40,32 +40,32 @@ pub(crate) struct Quotas<'p> {
     joined_at: Vec<Nanos>,
     hot_at: BTreeMap<usize, Nanos>,
     /// For each region.
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     parts: Vec<Part>,
     /// Buckets of processes that can't reach a shard.
     alone: BTreeMap<(usize, usize, usize), f64>,
     /// When each process next draws of a hot key.
     draws_at: BTreeMap<(usize, usize, usize), Nanos>,
     outages: Outages,
-    loads: Vec<Load>,
+    loads: Vec<RegionLoad>,
     world_load: WorldLoad,
     rebalances: u64,
 }
 
-/// What a scheme is told of a fleet.
-pub(crate) struct Told<'p> {
+/// The fleet that a scheme is run with.
+pub(crate) struct SchemeInputs<'p> {
     pub(crate) keys: &'p [KeyPlan],
     pub(crate) templates: &'p [Template],
     pub(crate) nodes: Vec<usize>,
     pub(crate) joined_at: Vec<Nanos>,
     pub(crate) hot_at: BTreeMap<usize, Nanos>,
-    pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) changes: Vec<Vec<LimitChange>>,
     pub(crate) outages: Outages,
 }
 
 impl<'p> Quotas<'p> {
-    pub(crate) fn new(told: Told<'p>) -> Self {
-        let Told { keys, templates, nodes, joined_at, hot_at, changes, outages } = told;
+    pub(crate) fn new(told: SchemeInputs<'p>) -> Self {
+        let SchemeInputs { keys, templates, nodes, joined_at, hot_at, changes, outages } = told;
         let there = joined_at.iter().filter(|at| **at <= START).count().max(1);
         let part = |region: usize| Part {
             // One that comes later has the floor until slices are made anew.
@@ -77,7 +77,7 @@ impl<'p> Quotas<'p> {
         Quotas {
             keys,
             templates,
-            loads: nodes.iter().map(|_| Load::new(outages.shards)).collect(),
+            loads: nodes.iter().map(|_| RegionLoad::new(outages.shards)).collect(),
             parts: keys.iter().flat_map(|_| regions.iter().copied()).collect(),
             nodes,
             joined_at,
@@ -93,7 +93,7 @@ impl<'p> Quotas<'p> {
 
     /// Units a nanosecond, and how many at once.
     fn rate(&self, region: usize, node: usize, key: usize, now: Nanos) -> (f64, f64) {
-        let heard = |change: &&Change| {
+        let heard = |change: &&LimitChange| {
             change.keys.contains(&key) && change.heard_at.get(node).is_some_and(|at| *at <= now)
         };
         let change = self.changes.get(region).and_then(|changes| changes.iter().rev().find(heard));
@@ -126,12 +126,12 @@ impl<'p> Quotas<'p> {
             let next = after_one(tat, now_ns, per_nano * share, (burst * share).max(1.0));
             return (next.is_some(), next.unwrap_or(tat), true);
         }
-        self.note_call(region, node, key, now);
+        self.record_call(region, node, key, now);
         let next = after_one(tat, now_ns, per_nano * slice, (burst * slice).max(1.0));
         (next.is_some(), next.unwrap_or(tat), false)
     }
 
-    fn note_call(&mut self, region: usize, node: usize, key: usize, now: Nanos) {
+    fn record_call(&mut self, region: usize, node: usize, key: usize, now: Nanos) {
         let is_known = self.hot_at.get(&key).is_some_and(|hot| now >= hot.plus(HOT_KNOWN_AFTER));
         if is_known {
             let draws_at = self.draws_at.entry((region, node, key)).or_default();
@@ -182,7 +182,7 @@ impl<'p> Quotas<'p> {
     }
 }
 
-impl Schemed for Quotas<'_> {
+impl Scheme for Quotas<'_> {
     fn admits(&mut self, region: usize, arrival: &Arrival) -> (bool, bool) {
         let now = arrival.at;
         let rounds = now.minus(START).get() / REBALANCED_QUICKLY.get();
@@ -211,7 +211,7 @@ impl Schemed for Quotas<'_> {
         (true, true)
     }
 
-    fn loads(&self) -> &[Load] {
+    fn loads(&self) -> &[RegionLoad] {
         &self.loads
     }
 

@@ -5,22 +5,23 @@ use super::plan::{FaultName, Plan, instant, length};
 use super::run::BOOTED_BEFORE;
 use crate::START;
 use crate::random::Random;
-use crate::scenario::Change;
-use crate::streams::{StreamFault, StreamRegion, StreamScenario, Streams, Who};
+use crate::scenario::LimitChange;
+use crate::streams::{ProcessId, StreamFault, StreamRegion, StreamScenario, Streams};
 use tidegate_core::Nanos;
 
-/// What nodes hear of, and how long that takes.
-pub(crate) struct Heard {
+/// The changed limits that nodes receive, and how long that takes.
+pub(crate) struct RuleDelivery {
     /// For each region.
-    pub(crate) changes: Vec<Vec<Change>>,
+    pub(crate) changes: Vec<Vec<LimitChange>>,
     /// How long the last node took, for the changes of each second.
     pub(crate) slowest_ms: Vec<u64>,
 }
 
-impl Heard {
+impl RuleDelivery {
     pub(crate) fn new(plan: &Plan, seed: u64) -> Self {
-        let mut heard = Heard { changes: vec![Vec::new(); plan.region_count()], slowest_ms: Vec::new() };
-        for (change, by_node) in changes_at_once(plan).into_iter().zip(heard_at(plan, seed)) {
+        let mut heard =
+            RuleDelivery { changes: vec![Vec::new(); plan.region_count()], slowest_ms: Vec::new() };
+        for (change, by_node) in changes_at_once(plan).into_iter().zip(received_at(plan, seed)) {
             let at = change.heard_at[0];
             let second = usize::try_from(at.minus(START).get() / Nanos::PER_SECOND).unwrap_or(0);
             // Who never heard of it hadn't by the end.
@@ -31,7 +32,7 @@ impl Heard {
             let mut nodes = by_node.into_iter();
             for (region, changes) in heard.changes.iter_mut().enumerate() {
                 let heard_at = nodes.by_ref().take(plan.nodes_of(region)).collect();
-                changes.push(Change { heard_at, ..change.clone() });
+                changes.push(LimitChange { heard_at, ..change.clone() });
             }
         }
         heard
@@ -39,7 +40,7 @@ impl Heard {
 }
 
 /// For each change, for each node of all regions.
-fn heard_at(plan: &Plan, seed: u64) -> Vec<Vec<Nanos>> {
+fn received_at(plan: &Plan, seed: u64) -> Vec<Vec<Nanos>> {
     let mut random = Random::new(seed ^ 0x6368_616e);
     // Changes are pushed in the order of time.
     let mut order: Vec<usize> = (0..plan.change.len()).collect();
@@ -89,9 +90,11 @@ fn faults_of(plan: &Plan, brokers: usize) -> Vec<(Nanos, StreamFault)> {
     let mut faults = Vec::new();
     for fault in plan.fault.iter().map(toml::Spanned::get_ref) {
         let region = usize::try_from(fault.region).unwrap_or(0);
-        let gone: Vec<Who> = match fault.kind {
-            FaultName::BrokersDown => (region * brokers..(region + 1) * brokers).map(Who::Broker).collect(),
-            FaultName::ControlDown => vec![Who::Plane(0)],
+        let gone: Vec<ProcessId> = match fault.kind {
+            FaultName::BrokersDown => {
+                (region * brokers..(region + 1) * brokers).map(ProcessId::Broker).collect()
+            }
+            FaultName::ControlDown => vec![ProcessId::Plane(0)],
             FaultName::ShardFailsOver
             | FaultName::StoreDown
             | FaultName::StoreForgets

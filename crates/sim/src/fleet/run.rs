@@ -2,18 +2,18 @@
 //! each answers is counted.
 
 use super::course::{Clock, Course, Others};
-use super::figures::{Judged, Seen};
+use super::figures::{FigureVerdict, SchemeTotals};
 use super::layered::Layered;
 use super::perfect::{Perfect, changes_at_once};
 use super::plan::{Beside, FaultName, Plan, PolicyName, instant, length};
-use super::quotas::{Quotas, Told};
-use super::rules::Heard;
+use super::quotas::{Quotas, SchemeInputs};
+use super::rules::RuleDelivery;
 use super::tally::{Stretch, Tally};
 use super::traffic::{Traffic, first_keys, templates};
 use crate::fault::Fault;
-use crate::load::{Load, WorldLoad};
+use crate::load::{RegionLoad, WorldLoad};
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Change, KeyPlan, Scenario, Template};
+use crate::scenario::{Arrival, Audit, KeyPlan, LimitChange, Scenario, Template};
 use crate::simulation::shard_of;
 use crate::world::scenario::{HEADROOM, WorldFault, WorldScenario};
 use crate::{START, WorldSimulation};
@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_origin::ShardId;
-use tidegate_world::{Policy, Publish};
+use tidegate_world::{PublishPolicy, PublishThreshold};
 
 /// Regions know of each other when traffic comes.
 pub(crate) const BOOTED_BEFORE: Nanos = Nanos::from_secs(20);
-const FLOOR: Policy = Policy { publish: Publish::Floor(0.5), ..HEADROOM };
+const FLOOR: PublishPolicy = PublishPolicy { publish: PublishThreshold::Floor(0.5), ..HEADROOM };
 /// As many rows as a page of SQL has.
 const PAGE_ROWS: usize = 10_000;
 /// A key that became hot is leased so long after: measured in `docs/bars.md`, and not simulated.
@@ -59,19 +59,19 @@ pub struct Series {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct FleetReport {
     pub requests: u64,
-    pub judged: Vec<Judged>,
+    pub judged: Vec<FigureVerdict>,
     pub series: Series,
     /// Equal for equal runs.
     pub trace_hash: u64,
 }
 
 /// A scheme that is run beside ours.
-pub(crate) trait Schemed {
+pub(crate) trait Scheme {
     /// Whether a request passes, and whether it asked its region's store first.
     fn admits(&mut self, region: usize, arrival: &Arrival) -> (bool, bool);
-    fn loads(&self) -> &[Load];
+    fn loads(&self) -> &[RegionLoad];
     fn world_load(&self) -> &WorldLoad;
 }
 
@@ -103,12 +103,12 @@ impl Outages {
 }
 
 /// Runs to the end, and tells how far it is once in a simulated second.
-pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> Outcome {
+pub fn run(plan: &Plan, seed: u64, told: &mut dyn FnMut(Progress)) -> FleetReport {
     let keys = keys_of(plan);
     let templates: Vec<Template> = templates(plan);
     let stretches = stretches_of(plan);
     let mut ours = Tally::new(&stretches, keys.len());
-    let Heard { changes, slowest_ms } = Heard::new(plan, seed);
+    let RuleDelivery { changes, slowest_ms } = RuleDelivery::new(plan, seed);
     let mut others = Others {
         templates: &templates,
         perfect: Perfect::new(&keys, &templates, changes_at_once(plan)),
@@ -135,16 +135,16 @@ fn judge(
     stretches: &[Stretch],
     world: &WorldSimulation,
     [ours, perfect, beside_tally]: [&Tally; 3],
-    beside: &dyn Schemed,
+    beside: &dyn Scheme,
     rules_heard_ms: &[u64],
-) -> Outcome {
-    let loads: Vec<Load> =
+) -> FleetReport {
+    let loads: Vec<RegionLoad> =
         (0..world.region_count()).map(|region| world.region(region).load.clone()).collect();
     let (operations, busiest) = (sum(loads.iter().map(|load| &load.operations)), busiest(&loads));
     let operations_beside = sum(beside.loads().iter().map(|load| &load.operations));
     let busiest_beside = busiest_of(beside.loads());
     let (load, load_beside) = (world.load(), beside.world_load());
-    let seen = Seen {
+    let seen = SchemeTotals {
         tally: ours,
         perfect,
         operations: &operations,
@@ -154,7 +154,7 @@ fn judge(
         statements: &load.statements,
         rules_heard_ms,
     };
-    let seen_beside = Seen {
+    let seen_beside = SchemeTotals {
         tally: beside_tally,
         perfect,
         operations: &operations_beside,
@@ -171,8 +171,8 @@ fn judge(
         let second =
             |at: Nanos| usize::try_from(at.minus(START).get().div_ceil(Nanos::PER_SECOND)).unwrap_or(0);
         let (from, until) = (second(stretch.from), second(stretch.until));
-        let figure = |seen: &Seen<'_>| seen.figure(expect.figure, index, from, until);
-        Judged::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
+        let figure = |seen: &SchemeTotals<'_>| seen.figure(expect.figure, index, from, until);
+        FigureVerdict::new(expect, plan.seconds as f64, figure(&seen), figure(&seen_beside))
     });
     let judged = judged.collect();
     let series = Series {
@@ -189,7 +189,7 @@ fn judge(
         busiest_shard: busiest,
         busiest_shard_beside: busiest_beside,
     };
-    Outcome { requests: 0, judged, series, trace_hash: world.trace_hash() }
+    FleetReport { requests: 0, judged, series, trace_hash: world.trace_hash() }
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a Vec<u64>>) -> Vec<u64> {
@@ -202,13 +202,13 @@ fn sum<'a>(all: impl Iterator<Item = &'a Vec<u64>>) -> Vec<u64> {
     sums
 }
 
-fn busiest(loads: &[Load]) -> Vec<u64> {
+fn busiest(loads: &[RegionLoad]) -> Vec<u64> {
     busiest_of(loads)
 }
 
 /// Second by second, of all servers of all regions.
-fn busiest_of(loads: &[Load]) -> Vec<u64> {
-    let each: Vec<Vec<u64>> = loads.iter().map(Load::busiest_shard).collect();
+fn busiest_of(loads: &[RegionLoad]) -> Vec<u64> {
+    let each: Vec<Vec<u64>> = loads.iter().map(RegionLoad::busiest_shard).collect();
     let seconds = each.iter().map(Vec::len).max().unwrap_or(0);
     let most = |second: usize| each.iter().filter_map(|load| load.get(second)).copied().max().unwrap_or(0);
     (0..seconds).map(most).collect()
@@ -259,9 +259,9 @@ fn scheme<'p>(
     plan: &Plan,
     keys: &'p [KeyPlan],
     templates: &'p [Template],
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     seed: u64,
-) -> Box<dyn Schemed + 'p> {
+) -> Box<dyn Scheme + 'p> {
     let regions = 0..plan.region_count();
     let nodes: Vec<usize> = regions.clone().map(|region| plan.nodes_of(region)).collect();
     let joined_at = regions.map(|region| plan.joins_at(region).unwrap_or(START)).collect();
@@ -270,7 +270,15 @@ fn scheme<'p>(
         Beside::Layered => Box::new(Layered::new(keys, templates, &nodes, changes, outages, seed)),
         Beside::Quotas => {
             let hot_at = hot_keys(plan);
-            Box::new(Quotas::new(Told { keys, templates, nodes, joined_at, hot_at, changes, outages }))
+            Box::new(Quotas::new(SchemeInputs {
+                keys,
+                templates,
+                nodes,
+                joined_at,
+                hot_at,
+                changes,
+                outages,
+            }))
         }
     }
 }
@@ -304,7 +312,7 @@ fn world_of(
     plan: &Plan,
     keys: &[KeyPlan],
     templates: &[Template],
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<LimitChange>>,
     seed: u64,
 ) -> WorldScenario {
     let ends_at = instant(plan.seconds as f64).plus(ENDS_AFTER);

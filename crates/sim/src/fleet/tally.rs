@@ -48,7 +48,7 @@ impl Tally {
         }
     }
 
-    pub(crate) fn note(&mut self, at: Nanos, limits: &[LimitUse], allowed: bool, path: AnswerPath) {
+    pub(crate) fn record(&mut self, at: Nanos, limits: &[LimitUse], allowed: bool, path: AnswerPath) {
         let Some(second) = second_of(at) else { return };
         add(if allowed { &mut self.admitted } else { &mut self.denied }, second, 1);
         for (index, _) in self.stretches.iter().enumerate().filter(|(_, stretch)| stretch.contains(at)) {

@@ -1,6 +1,6 @@
 //! Requests in the order of time, made as they are needed: tens of millions don't fit a list.
 
-use super::plan::{Load, Plan, instant};
+use super::plan::{LoadPlan, Plan, instant};
 use crate::START;
 use crate::random::Random;
 use crate::scenario::{Arrival, LimitUse, Template};
@@ -107,7 +107,7 @@ impl Iterator for Traffic {
 }
 
 impl Stream {
-    fn new(plan: &Plan, load: &Load, first_template: usize, keys: usize) -> Self {
+    fn new(plan: &Plan, load: &LoadPlan, first_template: usize, keys: usize) -> Self {
         let all = 0..plan.region_count();
         let named = load
             .regions

@@ -12,7 +12,7 @@ use tidegate_node::GivenPolicy;
 use tidegate_origin::Exchange;
 
 /// What the store and the living nodes know of a cell.
-struct Known {
+struct CellKnowledge {
     /// The most that they can tell of it together.
     total: u64,
     /// What is left of that without claims: the components of living nodes, and of those that the store has.
@@ -31,7 +31,7 @@ impl Oracle {
             let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == sync.key) else {
                 continue;
             };
-            let asked: u64 = sync.wants.asks.iter().sum();
+            let asked: u64 = sync.request.asks.iter().sum();
             let view = node.view(sync.key);
             let published = view.cells().find(|(sequence, _)| *sequence == window.sequence);
             let unconfirmed = published.map_or(0, |(_, counts)| counts.unsynced());
@@ -44,7 +44,7 @@ impl Oracle {
 impl KeyAccounts {
     /// What neither the store nor a living node knows of any more is lost. A recovery doesn't wait for nodes that stand
     /// still: what only they know is missing when the others go on.
-    pub(super) fn note_loss(
+    pub(super) fn record_loss(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
@@ -62,7 +62,7 @@ impl KeyAccounts {
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let Known { total, of_components, unpublished } =
+                    let CellKnowledge { total, of_components, unpublished } =
                         self.known(self.id_of(cell), nodes, origin, standing_still);
                     let (id, standing_still) =
                         (self.id_of(cell), |node: &&SimulatedNode| standing_still.contains(&node.id));
@@ -85,7 +85,7 @@ impl KeyAccounts {
         }
     }
 
-    pub(super) fn note_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn record_deletion(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         // An answer that is on its way brings what it says later.
         let knows = |node: &&SimulatedNode| {
             node.is_up && (node.sharing().table.state(self.id).is_some() || self.calls_of(node) > 0)
@@ -106,7 +106,7 @@ impl KeyAccounts {
     }
 
     /// A reset that was deleted comes back: what was counted as before it, since then, isn't counted any more.
-    pub(super) fn note_reset_brought_back(&mut self, now: Nanos) {
+    pub(super) fn record_restored_reset(&mut self, now: Nanos) {
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
             let used = self.used(cell, now).max(self.admitted_in(cell));
@@ -123,7 +123,7 @@ impl KeyAccounts {
 
     /// A node that knew of the key when it was deleted is about to sync it. If it dropped its entry since, it brings nothing
     /// back.
-    pub(super) fn note_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
+    pub(super) fn record_dropped(&mut self, nodes: &[SimulatedNode], origin: &SimulatedOrigin, now: Nanos) {
         let cells: Vec<_> = self.cells.keys().copied().filter(|cell| self.is_live(*cell, now)).collect();
         for cell in cells {
             let dropped = match self.plan.policy {
@@ -133,7 +133,8 @@ impl KeyAccounts {
                     self.used(cell, now).saturating_sub(self.units_between(now, known))
                 }
                 _ => {
-                    let Known { total, .. } = self.known(self.id_of(cell), nodes, origin, &BTreeSet::new());
+                    let CellKnowledge { total, .. } =
+                        self.known(self.id_of(cell), nodes, origin, &BTreeSet::new());
                     self.admitted_in(cell).saturating_sub(total)
                 }
             };
@@ -161,7 +162,7 @@ impl KeyAccounts {
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
         without: &BTreeSet<NodeId>,
-    ) -> Known {
+    ) -> CellKnowledge {
         let mut components: BTreeMap<NodeId, u64> = origin.counters(&cell).collect();
         let (mut known, mut unpublished) = (origin.total(&cell), 0);
         for node in nodes.iter().filter(|node| node.is_up && !without.contains(&node.id)) {
@@ -176,7 +177,7 @@ impl KeyAccounts {
             }
         }
         let of_components = components.values().sum();
-        Known { total: known.max(of_components), of_components, unpublished }
+        CellKnowledge { total: known.max(of_components), of_components, unpublished }
     }
 
     /// The most that the store and the living nodes together can tell of a window.

@@ -12,7 +12,7 @@ pub(super) struct Generations {
     /// The cell that was the current one when the last reset was carried out.
     began_in: Option<Sequence>,
     /// The highest that all nodes are told of.
-    told: u64,
+    sent: u64,
     by_epoch: BTreeMap<u16, u64>,
     by_order: BTreeMap<u64, u64>,
 }
@@ -46,23 +46,23 @@ impl Generations {
         epochs.map(|(epoch, _)| *epoch).max().unwrap_or(0)
     }
 
-    pub(super) fn told(&mut self, epoch: u16) {
-        self.told = self.told.max(self.of(epoch));
+    pub(super) fn sent(&mut self, epoch: u16) {
+        self.sent = self.sent.max(self.of(epoch));
     }
 
     /// Neither the store nor a living node knows of an epoch beyond this one. Once the cells are over that counted when the
     /// last reset was carried out, the newest generation is counted in the epoch before.
-    pub(super) fn forget_beyond(&mut self, epoch: u16, current: Sequence) {
+    pub(super) fn drop_beyond(&mut self, epoch: u16, current: Sequence) {
         let is_over = self.began_in.is_some_and(|began_in| began_in.0.saturating_add(1) < current.0);
         if is_over && self.epoch_of(self.newest) > epoch {
             self.by_epoch.retain(|known, _| *known < epoch);
             self.by_epoch.insert(epoch, self.newest);
-            self.told = self.newest;
+            self.sent = self.newest;
         }
     }
 
-    pub(super) fn newest_is_told(&self) -> bool {
-        self.told >= self.newest
+    pub(super) fn newest_is_sent(&self) -> bool {
+        self.sent >= self.newest
     }
 }
 
@@ -73,15 +73,15 @@ mod tests {
     #[test]
     fn a_reset_that_nobody_knows_of_any_more_leaves_its_generation_to_the_epoch_before() {
         let mut generations = Generations::default();
-        generations.forget_beyond(0, Sequence(50));
+        generations.drop_beyond(0, Sequence(50));
         assert_eq!(generations.newest(), 0, "there was none");
         generations.begin(1, None, Sequence(70));
         generations.begin(2, None, Sequence(71));
-        generations.forget_beyond(2, Sequence(80));
+        generations.drop_beyond(2, Sequence(80));
         assert_eq!(generations.of(1), 1, "it is known");
-        generations.forget_beyond(1, Sequence(72));
+        generations.drop_beyond(1, Sequence(72));
         assert_eq!(generations.of(1), 1, "what came before it still counts in the next cell");
-        generations.forget_beyond(1, Sequence(73));
+        generations.drop_beyond(1, Sequence(73));
         assert_eq!([0, 1, 2].map(|epoch| generations.of(epoch)), [0, 2, 2]);
         generations.begin(2, None, Sequence(75));
         assert_eq!([1, 2].map(|epoch| generations.of(epoch)), [2, 3]);

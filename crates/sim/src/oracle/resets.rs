@@ -27,15 +27,15 @@ impl Oracle {
     }
 
     /// All nodes are told of a reset from now on.
-    pub(crate) fn reset_is_told(&mut self, key: KeyId, epoch: u16) {
+    pub(crate) fn reset_is_sent(&mut self, key: KeyId, epoch: u16) {
         if let Some(accounts) = self.keys.iter_mut().find(|accounts| accounts.id == key) {
-            accounts.generations.told(epoch);
+            accounts.generations.sent(epoch);
         }
     }
 
     /// Resets that neither the store nor a living node knows of any more, and needn't: what was counted before them is over.
     /// From then on the key is counted in an earlier epoch again.
-    pub(crate) fn note_forgotten_resets(
+    pub(crate) fn record_lost_resets(
         &mut self,
         nodes: &[SimulatedNode],
         origin: &SimulatedOrigin,
@@ -44,7 +44,7 @@ impl Oracle {
         for accounts in self.keys.iter_mut().filter(|accounts| accounts.generations.newest() > 0) {
             let Some(current) = accounts.plan.sequence_at(now) else { continue };
             let known = accounts.known_epoch(nodes, origin);
-            accounts.generations.forget_beyond(known, current);
+            accounts.generations.drop_beyond(known, current);
         }
     }
 

@@ -2,24 +2,25 @@
 
 use super::coming::ResetCall;
 use super::deadlines::DeadlineOf;
-use super::driving::ALIVE_FOR;
-use super::working::DeskCall;
+use super::driving::HEARTBEAT_TTL;
+use super::working::WorkerCall;
 use super::{Event, ExchangeNote, NodeEvent, Simulation, shard_of};
-use crate::line::CONNECT_WITHIN;
+use crate::line::CONNECT_TIMEOUT;
 use crate::network::Way;
 use crate::node::{Call, Ticket};
 use crate::origin::taken;
 use crate::scenario::NodeFlaw;
-use crate::trace::Happened;
+use crate::trace::TraceEvent;
 use smallvec::SmallVec;
 use std::num::NonZeroU32;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{KeyId, Nanos};
-use tidegate_node::clock::Reading;
-use tidegate_node::region::{Effects, Outgoing};
-use tidegate_origin::record::{Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
+use tidegate_node::clock::ClockReading;
+use tidegate_node::region::{Effects, OutgoingExchange};
+use tidegate_origin::record::{Incarnation, Pulse, PulseReply, RecordReading, ShardRecord};
 use tidegate_origin::{
-    Acceptance, Alive, DoneReset, Exchange, Exchanged, Heartbeat, KeyError, OriginError, ResetNews, ShardId,
+    Acceptance, DoneReset, Exchange, ExchangeReply, Heartbeat, HeartbeatReply, KeyError, OriginError,
+    ResetNews, ShardId,
 };
 
 /// A call that has no answer by then has failed.
@@ -51,18 +52,18 @@ pub(crate) struct Message {
 pub(super) enum Body {
     Exchange(Ticket, ShardId, Exchange),
     /// With what the node's clocks showed when it left.
-    Beat(Heartbeat, Reading),
+    Beat(Heartbeat, ClockReading),
     Pulse(ShardId, Pulse),
     Restore(ShardId, DoneReset),
-    Desk(Ticket, DeskCall),
+    Coordination(Ticket, WorkerCall),
     Reset(ResetCall),
     ShareResets(ResetNews),
 }
 
 impl Simulation {
     pub(super) fn execute(&mut self, node: usize, effects: Effects) {
-        for (wake, standings) in effects.finished {
-            wake(standings);
+        for (wake, outcomes) in effects.finished {
+            wake(outcomes);
         }
         for ticket in self.nodes[node].take_woken() {
             let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
@@ -81,24 +82,24 @@ impl Simulation {
                 self.send(node, Body::Restore(shard, done));
             }
         }
-        if !effects.asked.is_empty() {
+        if !effects.asked_keys.is_empty() {
             // The tasks of a thread that wait for their turn have it first: they may ask too.
             let after = Nanos::new(self.random.below(self.scenario.wakes_within.get() + 1));
-            self.push_of(node, self.now.plus(after), NodeEvent::SendAsked(effects.asked));
+            self.push_of(node, self.now.plus(after), NodeEvent::SendAsked(effects.asked_keys));
         }
     }
 
     pub(super) fn send_asked(&mut self, node: usize, keys: &[KeyId]) {
         let (state, shards) = (&self.nodes[node], self.scenario.shards);
         let (sharing, moment) = (state.sharing(), state.moment(self.now));
-        let effects = sharing.region.send_asked(&sharing.table, keys, moment, &|key| shard_of(key, shards));
+        let effects = sharing.region.send_asks(&sharing.table, keys, moment, &|key| shard_of(key, shards));
         self.execute(node, effects);
     }
 
-    fn call(&mut self, node: usize, mut outgoing: Outgoing) {
+    fn call(&mut self, node: usize, mut outgoing: OutgoingExchange) {
         let call = self.new_ticket();
         if self.scenario.node_flaw == Some(NodeFlaw::DrawsHalf) {
-            let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.wants);
+            let wants = outgoing.exchange.syncs.iter_mut().map(|sync| &mut sync.request);
             wants.filter_map(|wants| wants.lease.as_mut()).for_each(|wish| wish.parts = HALF);
         }
         if self.has_flaw(NodeFlaw::MergesFloorByMax) {
@@ -128,13 +129,13 @@ impl Simulation {
         let checked = self.auditor.may_be_sent(&exchange);
         self.check(checked);
         let syncs = exchange.syncs.len();
-        let asks = exchange.syncs.iter().map(|sync| sync.wants.asks.len()).sum();
+        let asks = exchange.syncs.iter().map(|sync| sync.request.asks.len()).sum();
         if !self.auditor.is_off() {
             self.exchanges.push(ExchangeNote { at: self.now, node, syncs, asks });
         }
         let shard = outgoing.shard;
         self.load.called(self.now, shard, syncs);
-        self.trace.note(self.now, node, Happened::Sent { call, syncs, asks });
+        self.trace.record(self.now, node, TraceEvent::Sent { call, syncs, asks });
         let deadline = self.set_deadline(node, self.now.plus(CALL_TIMEOUT), DeadlineOf::Call(call));
         self.nodes[node].calls.insert(call, Call { outgoing, deadline });
         self.send(node, Body::Exchange(call, shard, exchange));
@@ -156,7 +157,7 @@ impl Simulation {
             return;
         }
         let now = self.nodes[node].moment(self.now).now;
-        let pulse = self.nodes[node].sharing().region.pulse(shard, ALIVE_FOR, now);
+        let pulse = self.nodes[node].sharing().region.pulse(shard, HEARTBEAT_TTL, now);
         self.send(node, Body::Pulse(shard, pulse));
     }
 
@@ -170,20 +171,20 @@ impl Simulation {
         }
     }
 
-    pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: Pulsed) {
+    pub(super) fn pulsed(&mut self, node: usize, shard: ShardId, pulse: Pulse, pulsed: PulseReply) {
         let shards = self.scenario.shards;
         let clock = (self.nodes[node].moment(self.now), self.nodes[node].clock_is_right(self.now));
         let sharing = self.nodes[node].sharing();
         let route = |key| shard_of(key, shards);
         let (effects, event) =
             sharing.region.pulsed(&sharing.table, (shard, pulse), &Ok(pulsed), clock, &route);
-        self.tell(node, || format!("{shard:?} {pulsed:?} {event:?}"));
+        self.trace_event(node, || format!("{shard:?} {pulsed:?} {event:?}"));
         self.execute(node, effects);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
-    pub(super) fn send_to_desk(&mut self, node: usize, call: Ticket, what: DeskCall) {
-        self.send(node, Body::Desk(call, what));
+    pub(super) fn send_to_origin(&mut self, node: usize, call: Ticket, what: WorkerCall) {
+        self.send(node, Body::Coordination(call, what));
     }
 
     pub(super) fn send(&mut self, node: usize, body: Body) {
@@ -214,7 +215,7 @@ impl Simulation {
                 let error = OriginError::Unreachable { cause: "connection refused".to_owned() };
                 NodeEvent::Ends(call, Err(error))
             }
-            Body::Beat(..) | Body::ShareResets(_) if !self.origin.desk_answers() => return,
+            Body::Beat(..) | Body::ShareResets(_) if !self.origin.coordination_answers() => return,
             Body::Pulse(shard, _) | Body::Restore(shard, _) if !self.origin.answers(shard) => return,
             Body::Pulse(shard, pulse) => {
                 let now = self.origin_now();
@@ -233,7 +234,7 @@ impl Simulation {
             Body::Reset(call) if !self.origin.answers(self.shard_of_key(call.key())) => return,
             Body::Reset(call) => self.reset_at_store(call),
             Body::ShareResets(news) => self.share_resets_at_store(&news),
-            Body::Desk(call, what) => NodeEvent::Told(call, self.at_desk(what)),
+            Body::Coordination(call, what) => NodeEvent::Told(call, self.at_coordination(what)),
             Body::Exchange(call, shard, exchange) => self.exchanged(node, call, shard, &exchange),
             Body::Beat(heartbeat, sent) => match self.origin_beat(&heartbeat) {
                 Ok(alive) => NodeEvent::Alive(alive, sent),
@@ -246,9 +247,9 @@ impl Simulation {
         }
     }
 
-    fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<Alive, OriginError> {
+    fn origin_beat(&mut self, heartbeat: &Heartbeat) -> Result<HeartbeatReply, OriginError> {
         let now = self.origin_now();
-        self.origin.desk().beat(heartbeat, now)
+        self.origin.coordination().beat(heartbeat, now)
     }
 
     fn exchanged(&mut self, node: usize, call: Ticket, shard: ShardId, exchange: &Exchange) -> NodeEvent {
@@ -266,15 +267,15 @@ impl Simulation {
             exchanged.record = RecordReading::Found(UNDISTURBED);
             exchanged.replies.iter_mut().flatten().for_each(|reply| reply.component_before = Some(u64::MAX));
         }
-        self.tell(node, || format!("{exchange:?}\n        {exchanged:?}"));
+        self.trace_event(node, || format!("{exchange:?}\n        {exchanged:?}"));
         self.observe_holds(node, exchange, &exchanged);
         let checked = self.auditor.executed(exchange, &exchanged, &self.nodes, self.now);
         self.check(checked);
-        self.note_grants(exchange, &exchanged);
+        self.record_grants(exchange, &exchanged);
         let replies = || exchange.syncs.iter().zip(exchanged.replies.iter().flatten());
         let drawn = replies().map(|(_, reply)| reply.drawn).sum();
         let granted = replies().filter(|(sync, reply)| taken(sync, reply) > 0).count();
-        self.trace.note(self.now, usize::MAX, Happened::Executed { call, granted, drawn });
+        self.trace.record(self.now, usize::MAX, TraceEvent::Executed { call, granted, drawn });
         if self.has_flaw(NodeFlaw::AsksInOldEpoch) {
             for (sync, reply) in exchange.syncs.iter().zip(&mut exchanged.replies) {
                 if reply.as_ref().is_ok_and(|reply| reply.epoch > sync.epoch) {
@@ -285,7 +286,7 @@ impl Simulation {
         NodeEvent::Ends(call, Ok(exchanged))
     }
 
-    fn heard_on_line(&mut self, node: usize, shard: ShardId, result: &Result<Exchanged, OriginError>) {
+    fn received_on_line(&mut self, node: usize, shard: ShardId, result: &Result<ExchangeReply, OriginError>) {
         let lines = &mut self.nodes[node].lines;
         match result {
             Ok(_) => {
@@ -315,10 +316,10 @@ impl Simulation {
             (Some(out), Some(back)) if self.origin.paused_until <= self.now => {
                 out.plus(out).plus(back).plus(back)
             }
-            _ => CONNECT_WITHIN,
+            _ => CONNECT_TIMEOUT,
         };
-        let is_up = took < CONNECT_WITHIN && self.origin.answers(shard);
-        let at = self.now.plus(took.min(CONNECT_WITHIN));
+        let is_up = took < CONNECT_TIMEOUT && self.origin.answers(shard);
+        let at = self.now.plus(took.min(CONNECT_TIMEOUT));
         self.push_of(node, at, NodeEvent::Dialed { shard, attempt, is_up });
     }
 
@@ -347,16 +348,17 @@ impl Simulation {
     }
 
     /// A call came to its end, answered or not. What comes after that is for nobody.
-    pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<Exchanged, OriginError>) {
+    pub(super) fn ends(&mut self, node: usize, call: Ticket, result: Result<ExchangeReply, OriginError>) {
         let state = &mut self.nodes[node];
         let Some(Call { outgoing, deadline }) = state.calls.remove(&call) else {
-            return state.lines.values_mut().for_each(|line| line.heard(self.now));
+            return state.lines.values_mut().for_each(|line| line.replied(self.now));
         };
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
-        self.heard_on_line(node, outgoing.shard, &result);
+        self.received_on_line(node, outgoing.shard, &result);
         let state = &mut self.nodes[node];
-        let happened = if result.is_ok() { Happened::Replied { call } } else { Happened::Failed { call } };
-        self.trace.note(self.now, node, happened);
+        let happened =
+            if result.is_ok() { TraceEvent::Replied { call } } else { TraceEvent::Failed { call } };
+        self.trace.record(self.now, node, happened);
         let keys: SmallVec<[KeyId; 4]> = outgoing.exchange.syncs.iter().map(|sync| sync.key).collect();
         let (shards, moment) = (self.scenario.shards, state.moment(self.now));
         let route = |key| shard_of(key, shards);
@@ -371,11 +373,11 @@ impl Simulation {
         let is_audited = !self.auditor.is_off();
         let before = keys.iter().filter(|_| is_audited).map(|key| state.view(*key)).collect();
         let effects = sharing.region.replied(&sharing.table, outgoing, result, moment, &route);
-        let checked = self.auditor.heard(&self.nodes[node], &keys, &before);
+        let checked = self.auditor.check_views(&self.nodes[node], &keys, &before);
         self.check(checked);
-        self.note_heard(node, &keys);
+        self.record_views(node, &keys);
         self.observe_entries(node);
         self.execute(node, effects);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 }

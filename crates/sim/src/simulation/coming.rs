@@ -6,18 +6,18 @@ use crate::coverage::NodeState;
 use crate::node::CLOCKS_DIFFER;
 use crate::node::SimulatedNode;
 use crate::scenario::{NodeFlaw, Template};
-use tidegate_control::stream::TOLD_FOR;
+use tidegate_control::stream::RESET_BROADCAST_TTL;
 use tidegate_core::Nanos;
 use tidegate_core::gcra_sync::interval_times;
 use tidegate_node::GivenPolicy;
 use tidegate_origin::{DoneReset, Expiry, Heartbeat, Reset, ResetLog, ResetNews};
 
 /// As in `crates/node/src/rules_driver/resets.rs`: an order that couldn't be carried out is tried again.
-const ORDER_AGAIN_AFTER: Nanos = Nanos::from_millis(500);
+const RESET_RETRY_AFTER: Nanos = Nanos::from_millis(500);
 /// As in `crates/node/src/engine/resets.rs`.
 const RESET_MARGIN: Nanos = Nanos::from_secs(60);
 /// As in `crates/node/src/region_driver.rs`.
-const LEAVE_WITHIN: Nanos = Nanos::from_secs(2);
+const LEAVE_TIMEOUT: Nanos = Nanos::from_secs(2);
 const LOOK_WHETHER_SETTLED_EVERY: Nanos = Nanos::from_millis(5);
 /// As in `crates/core/src/gcra_sync.rs`.
 const FORGIVEN_BEYOND: Nanos = Nanos::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) struct ResetCall {
     key: usize,
     known: u16,
     expiry: Expiry,
-    order: Option<u64>,
+    reset_id: Option<u64>,
 }
 
 impl ResetCall {
@@ -44,7 +44,7 @@ impl Simulation {
     }
 
     /// A node carries a reset to the store.
-    pub(super) fn reset(&mut self, node: usize, key: usize, order: Option<u64>) {
+    pub(super) fn reset(&mut self, node: usize, key: usize, reset_id: Option<u64>) {
         let state = &self.nodes[node];
         if !state.is_up || !state.sharing().region.is_reliable(self.shard_of_key(key)) {
             return;
@@ -53,54 +53,56 @@ impl Simulation {
         let known = state.view(plan.id()).epoch;
         let now = state.moment(self.now).now;
         let at = now.plus(plan.spec_at(now).longest_memory()).plus(RESET_MARGIN);
-        self.send(node, Body::Reset(ResetCall { key, known, expiry: Expiry { at, now }, order }));
+        self.send(node, Body::Reset(ResetCall { key, known, expiry: Expiry { at, now }, reset_id }));
     }
 
     /// Every node is told to reset a key: one of them does, and the store ignores the others.
-    pub(super) fn order_reset(&mut self, key: usize) {
-        self.orders.push((self.now, key));
+    pub(super) fn command_reset(&mut self, key: usize) {
+        self.reset_ids.push((self.now, key));
         for node in 0..self.nodes.len() {
-            self.nodes[node].orders_done = self.nodes[node].orders_done.min(self.orders.len() - 1);
+            self.nodes[node].orders_done = self.nodes[node].orders_done.min(self.reset_ids.len() - 1);
             self.push_of(node, self.now, NodeEvent::CarryOut);
         }
     }
 
     /// A node that starts carries out the orders that the control plane still tells of.
-    pub(super) fn hear_of_orders(&mut self, node: usize) {
-        if self.orders.is_empty() {
+    pub(super) fn receive_resets(&mut self, node: usize) {
+        if self.reset_ids.is_empty() {
             return;
         }
-        let is_old = |(ordered_at, _): &(Nanos, usize)| ordered_at.plus(TOLD_FOR) <= self.now;
-        self.nodes[node].orders_done = self.orders.partition_point(is_old);
+        let is_old = |(ordered_at, _): &(Nanos, usize)| ordered_at.plus(RESET_BROADCAST_TTL) <= self.now;
+        self.nodes[node].orders_done = self.reset_ids.partition_point(is_old);
         self.push_of(node, self.now, NodeEvent::CarryOut);
     }
 
     /// A node carries out the orders that it hasn't yet, one after the other.
     pub(super) fn carry_out(&mut self, node: usize) {
         let next = self.nodes[node].orders_done;
-        let Some((_, key)) = self.orders.get(next).copied() else { return };
+        let Some((_, key)) = self.reset_ids.get(next).copied() else { return };
         self.reset(node, key, Some(order_number(next)));
-        self.push_of(node, self.now.plus(ORDER_AGAIN_AFTER), NodeEvent::CarryOut);
+        self.push_of(node, self.now.plus(RESET_RETRY_AFTER), NodeEvent::CarryOut);
     }
 
     /// The store carries out a reset.
     pub(super) fn reset_at_store(&mut self, call: ResetCall) -> NodeEvent {
-        let ResetCall { key, known, expiry, order } = call;
+        let ResetCall { key, known, expiry, reset_id } = call;
         let (id, now) = (self.scenario.keys[key].id(), self.origin_now());
         let (before, is_whole) = (self.origin.epoch(id), self.origin.is_whole(id));
-        let epoch = self.origin.reset(id, known, expiry, order, now);
+        let epoch = self.origin.reset(id, known, expiry, reset_id, now);
         if epoch > before {
-            self.auditor.was_reset(key, (epoch, order), is_whole, now);
+            self.auditor.was_reset(key, (epoch, reset_id), is_whole, now);
         }
-        NodeEvent::WasReset { done: DoneReset { reset: Reset { key: id, epoch }, order, expires: expiry.at } }
+        NodeEvent::WasReset {
+            done: DoneReset { reset: Reset { key: id, epoch }, reset_id, expires: expiry.at },
+        }
     }
 
     /// A node's reset was carried out: it starts afresh, and lets the others know.
     pub(super) fn was_reset(&mut self, node: usize, done: DoneReset) {
         let Reset { epoch, .. } = done.reset;
-        if let Some(order) = done.order {
+        if let Some(reset_id) = done.reset_id {
             let state = &mut self.nodes[node];
-            if order == order_number(state.orders_done) {
+            if reset_id == order_number(state.orders_done) {
                 state.orders_done += 1;
                 self.push_of(node, self.now, NodeEvent::CarryOut);
             }
@@ -125,9 +127,9 @@ impl Simulation {
 
     pub(super) fn share_resets_at_store(&mut self, news: &ResetNews) -> NodeEvent {
         for reset in &news.resets {
-            self.auditor.reset_is_told(reset.key, reset.epoch);
+            self.auditor.reset_is_sent(reset.key, reset.epoch);
         }
-        NodeEvent::ResetsRead(self.origin.desk().share_resets(news))
+        NodeEvent::ResetsRead(self.origin.coordination().share_resets(news))
     }
 
     pub(super) fn resets_read(&mut self, node: usize, mut log: ResetLog) {
@@ -144,7 +146,7 @@ impl Simulation {
     pub(super) fn leave(&mut self, node: usize) {
         if self.nodes[node].is_up && !self.nodes[node].is_leaving {
             self.nodes[node].is_leaving = true;
-            let gives_up_at = self.now.plus(LEAVE_WITHIN);
+            let gives_up_at = self.now.plus(LEAVE_TIMEOUT);
             self.push_of(node, self.now, NodeEvent::Leaves { gives_up_at });
         }
     }
@@ -167,12 +169,12 @@ impl Simulation {
         if !self.has_foreign_node {
             return;
         }
-        if self.origin.desk_answers() && self.origin.paused_until <= self.now {
+        if self.origin.coordination_answers() && self.origin.paused_until <= self.now {
             let (now, fingerprint) = (self.origin_now(), !crate::scenario::SECRET.fingerprint());
             let node = tidegate_core::origin_cell::NodeId(u64::MAX);
             let acceptance = self.remembered(self.foreign_acceptance);
             let beat = Heartbeat { fingerprint, node, acceptance, ..self.heartbeat(0) };
-            self.foreign_acceptance = match self.origin.desk().beat(&beat, now) {
+            self.foreign_acceptance = match self.origin.coordination().beat(&beat, now) {
                 Ok(_) => {
                     let is_ours =
                         |node: &SimulatedNode| node.is_up && node.acceptance.weight() > acceptance.weight();

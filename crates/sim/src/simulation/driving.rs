@@ -6,23 +6,25 @@ use super::deadlines::DeadlineOf;
 use super::{NodeEvent, Simulation, shard_of};
 use crate::checks::Views;
 use crate::node::SimulatedNode;
-use crate::node::{RULES, Ticket, Waiting};
+use crate::node::{RULES, Ticket, WaitingRequest};
 use crate::ruled::{ATTRIBUTE, RULED, rules_of};
-use crate::scenario::{Arrival, Change, KeyPlan, LimitUse, NodeFlaw, TENANT, Template, size_of};
-use crate::simulation::{Answered, Event};
-use crate::trace::{AnswerPath, Happened};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, LimitUse, NodeFlaw, TENANT, Template, size_of};
+use crate::simulation::{Event, RequestResult};
+use crate::trace::{AnswerPath, TraceEvent};
 use smallvec::SmallVec;
 use tidegate_core::{Accuracy, Decision, Moment, Nanos, Verdict};
-use tidegate_node::clock::Reading;
-use tidegate_node::region::Standing;
-use tidegate_node::{Answer, Asking, Decided, GivenLimit, Path, Purpose, Request, Said, Subject};
+use tidegate_node::clock::ClockReading;
+use tidegate_node::region::AskOutcome;
+use tidegate_node::{
+    Answer, DecideOutcome, DecisionPath, GivenLimit, LimitOutcome, PendingDecision, Purpose, Request, Subject,
+};
 use tidegate_origin::{Acceptance, Heartbeat, ShardId};
 use tidegate_rules::Attributes;
 
 /// As in `crates/node/src/region_driver.rs`.
 pub(super) const FLUSH_EVERY: Nanos = Nanos::from_millis(50);
 pub(super) const BEAT_EVERY: Nanos = Nanos::from_millis(400);
-pub(super) const ALIVE_FOR: Nanos = Nanos::from_millis(1500);
+pub(super) const HEARTBEAT_TTL: Nanos = Nanos::from_millis(1500);
 /// A request waits no longer than this.
 const WAIT: Nanos = Nanos::from_millis(5);
 /// Every shard of a node's table is swept once in this time.
@@ -48,10 +50,10 @@ impl Simulation {
         self.decided(node, template, decided, &before, self.now.plus(WAIT));
         self.observe_entries(node);
         self.publish_urgent(node);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
-    fn decide(&self, node: usize, template: usize, moment: Moment) -> Decided<'static> {
+    fn decide(&self, node: usize, template: usize, moment: Moment) -> DecideOutcome<'static> {
         let Template { limits, is_report } = &self.scenario.templates[template];
         let purpose = if *is_report { Purpose::Report } else { Purpose::Check };
         if let [limit] = limits[..]
@@ -72,7 +74,7 @@ impl Simulation {
         limit: LimitUse,
         purpose: Purpose,
         moment: Moment,
-    ) -> Decided<'static> {
+    ) -> DecideOutcome<'static> {
         let (plan, given) = (&self.scenario.keys[limit.key], self.decided_by(node, limit));
         let plan = KeyPlan { accuracy: given.accuracy, ..plan.clone() };
         let attributes = [(ATTRIBUTE, given.identifier)];
@@ -86,7 +88,7 @@ impl Simulation {
     /// A limit as a node knows it: it may have heard of a change.
     pub(super) fn given(&self, node: usize, limit: LimitUse) -> GivenLimit<'_> {
         let mut given = self.scenario.keys[limit.key].given(limit.cost);
-        let has_heard = |change: &&Change| {
+        let has_heard = |change: &&LimitChange| {
             change.keys.contains(&limit.key) && change.heard_at.get(node).is_some_and(|at| *at <= self.now)
         };
         if let Some(change) = self.scenario.changes.iter().rev().find(has_heard) {
@@ -111,10 +113,16 @@ impl Simulation {
         given
     }
 
-    fn ask(&mut self, node: usize, template: usize, asking: Box<Asking<'static>>, gives_up_at: Nanos) {
+    fn ask(
+        &mut self,
+        node: usize,
+        template: usize,
+        asking: Box<PendingDecision<'static>>,
+        gives_up_at: Nanos,
+    ) {
         let ticket = self.new_ticket();
         let limits = asking.asks().len();
-        self.trace.note(self.now, node, Happened::Asked { ticket, limits });
+        self.trace.record(self.now, node, TraceEvent::Asked { ticket, limits });
         let state = &self.nodes[node];
         let shards = self.scenario.shards;
         let sharing = state.sharing();
@@ -126,7 +134,7 @@ impl Simulation {
             state.wake_for(ticket),
         );
         let deadline = self.set_deadline(node, gives_up_at, DeadlineOf::Wait(ticket));
-        let waiting = Waiting { asking, id, template, gives_up_at, deadline, standings: None };
+        let waiting = WaitingRequest { asking, id, template, gives_up_at, deadline, outcomes: None };
         self.nodes[node].waiting.insert(ticket, waiting);
         self.execute(node, effects);
     }
@@ -135,44 +143,44 @@ impl Simulation {
     pub(super) fn resume(&mut self, node: usize, ticket: Ticket) {
         let state = &mut self.nodes[node];
         let Some(waiting) = state.waiting.remove(&ticket) else { return };
-        let Waiting { asking, id, template, gives_up_at, deadline, standings } = waiting;
+        let WaitingRequest { asking, id, template, gives_up_at, deadline, outcomes } = waiting;
         deadline.into_iter().for_each(|deadline| self.queue.call_off(deadline));
         let before = self.auditor.views(state, template);
         let moment = state.moment(self.now);
         let region = &state.sharing().region;
-        let mut standings = standings.or_else(|| region.give_up(id)).unwrap_or_default();
+        let mut outcomes = outcomes.or_else(|| region.give_up(id)).unwrap_or_default();
         if self.scenario.node_flaw == Some(NodeFlaw::TrustsExpiredHolds) {
-            standings.iter_mut().for_each(|standing| {
-                if let Standing::Reserved { until } = standing {
+            outcomes.iter_mut().for_each(|outcome| {
+                if let AskOutcome::Held { until } = outcome {
                     *until = Nanos::MAX;
                 }
             });
         }
         let decided = if self.now >= gives_up_at {
-            Decided::Answer(state.engine.resume(*asking, &standings, moment))
+            DecideOutcome::Answer(state.engine.resume(*asking, &outcomes, moment))
         } else {
-            state.engine.resume_or_ask(*asking, &standings, moment)
+            state.engine.resume_or_ask(*asking, &outcomes, moment)
         };
         region.give_up(id);
-        region.settle(id);
-        self.tell(node, || format!("goes on with {standings:?}"));
+        region.complete(id);
+        self.trace_event(node, || format!("goes on with {outcomes:?}"));
         self.decided(node, template, decided, &before, gives_up_at);
         self.observe_entries(node);
         self.publish_urgent(node);
-        self.keep_flushing(node);
+        self.run_flush(node);
     }
 
     fn decided(
         &mut self,
         node: usize,
         template: usize,
-        decided: Decided<'static>,
+        decided: DecideOutcome<'static>,
         before: &Views,
         gives_up_at: Nanos,
     ) {
         match decided {
-            Decided::Answer(answer) => self.answered(node, template, &answer, before),
-            Decided::Ask(asking) => {
+            DecideOutcome::Answer(answer) => self.answered(node, template, &answer, before),
+            DecideOutcome::Ask(asking) => {
                 let checked = self.auditor.nothing_changed(&self.nodes[node], template, before);
                 self.check(checked);
                 self.ask(node, template, asking, gives_up_at);
@@ -182,22 +190,22 @@ impl Simulation {
 
     fn answered(&mut self, node: usize, template: usize, answer: &Answer<'_>, before: &Views) {
         let path = match answer.path {
-            Path::Local | Path::Quota => AnswerPath::Local,
-            Path::Asked(_) => AnswerPath::Asked,
-            Path::Unverified => AnswerPath::Unverified,
+            DecisionPath::Local | DecisionPath::Quota => AnswerPath::Local,
+            DecisionPath::Asked(_) => AnswerPath::Asked,
+            DecisionPath::Unverified => AnswerPath::Unverified,
         };
-        self.trace.note(self.now, node, Happened::Answered { allowed: answer.allowed, path, template });
+        self.trace.record(self.now, node, TraceEvent::Answered { allowed: answer.allowed, path, template });
         let (allowed, mut retry_after) = (answer.allowed, retry_after(answer));
         if self.scenario.node_flaw == Some(NodeFlaw::HalvesWaits) {
             retry_after = retry_after.map(|wait| Nanos::new(wait.get() / 2));
         }
-        let answered = Answered { at: self.now, node, template, allowed, path, retry_after };
+        let answered = RequestResult { at: self.now, node, template, allowed, path, retry_after };
         if let Some(answers) = &mut self.answers {
             answers.push(answered);
         }
         self.follow_limits(template);
         let state = &self.nodes[node];
-        self.tell(node, || {
+        self.trace_event(node, || {
             let limits = &self.scenario.templates[template].limits;
             format!("{:?} {limits:?} {before:?}\n        {answer:?}", answer.path)
         });
@@ -205,7 +213,7 @@ impl Simulation {
         let checked = if is_charged {
             let is_report = self.is_after_the_fact(answered);
             let now = (&self.origin, [self.now, self.origin_now()]);
-            self.auditor.note_forgotten_resets(&self.nodes, &self.origin, now.1[1]);
+            self.auditor.record_lost_resets(&self.nodes, &self.origin, now.1[1]);
             self.auditor.admitted(state, (node, template, is_report), path, before, now)
         } else {
             self.auditor.denied(state, template, before)
@@ -216,7 +224,7 @@ impl Simulation {
             self.check(checked);
         }
         let over: SmallVec<[bool; 5]> = answer.limits.iter().map(|limit| limit.is_over()).collect();
-        self.note_answer(answered, &over);
+        self.record_answer(answered, &over);
     }
 
     /// Whether a request is charged also when it is denied.
@@ -226,7 +234,7 @@ impl Simulation {
     }
 
     /// Whether what was answered is charged whatever the limits say, and beyond them.
-    pub(super) fn is_after_the_fact(&self, answered: Answered) -> bool {
+    pub(super) fn is_after_the_fact(&self, answered: RequestResult) -> bool {
         let is_report = self.scenario.templates[answered.template].is_report;
         is_report || !answered.allowed && self.charges_what_is_denied(answered.template)
     }
@@ -255,7 +263,7 @@ impl Simulation {
 
     /// How often a node had no room for a key in its table.
     pub fn refused_keys(&self) -> u64 {
-        let named = self.nodes.iter().flat_map(|node| node.engine.stats().named());
+        let named = self.nodes.iter().flat_map(|node| node.engine.stats().counts_by_name());
         named.filter(|(name, _)| name.starts_with("keys_refused")).map(|(_, count)| count).sum()
     }
 
@@ -284,7 +292,7 @@ impl Simulation {
     }
 
     /// Something happened at a node: its flush, which was left out while it had nothing to do, keeps its pace.
-    pub(super) fn keep_flushing(&mut self, node: usize) {
+    pub(super) fn run_flush(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         if state.is_flushing {
             return;
@@ -298,9 +306,16 @@ impl Simulation {
     pub(super) fn heartbeat(&self, node: usize) -> Heartbeat {
         let state = &self.nodes[node];
         let fingerprint = state.engine.secret().fingerprint();
-        let heard = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
+        let applied = state.engine.world().map_or(0, tidegate_node::world::WorldNode::version);
         let acceptance = self.remembered(state.acceptance);
-        Heartbeat { node: state.id, fingerprint, alive_for: ALIVE_FOR, leaves: false, heard, acceptance }
+        Heartbeat {
+            node: state.id,
+            fingerprint,
+            alive_for: HEARTBEAT_TTL,
+            leaves: false,
+            applied,
+            acceptance,
+        }
     }
 
     /// How a store answered before, unless that is forgotten on purpose.
@@ -313,11 +328,11 @@ impl Simulation {
     }
 
     /// The store's time came with the answer to a heartbeat.
-    pub(super) fn hear_time(&mut self, node: usize, sent: Reading, store: Nanos) {
+    pub(super) fn receive_time(&mut self, node: usize, sent: ClockReading, store: Nanos) {
         let ignores = self.has_flaw(NodeFlaw::FollowsWallClock);
         let now = self.now;
         let store = if ignores { self.nodes[node].reading(now).wall } else { store };
-        self.steer(node, |state| state.hear_time(sent, store, now));
+        self.steer(node, |state| state.receive_time(sent, store, now));
     }
 
     /// Steers a node's clock. A step is noted: what the node has counted is carried over it.
@@ -355,8 +370,8 @@ impl Simulation {
 /// How long a caller who was denied is told to wait: for the limit that takes longest.
 fn retry_after(answer: &Answer<'_>) -> Option<Nanos> {
     let denied = answer.limits.iter().filter(|limit| limit.is_over());
-    let waits = denied.map(|limit| match limit.said {
-        Said::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
+    let waits = denied.map(|limit| match limit.outcome {
+        LimitOutcome::Decided(Decision { verdict: Verdict::Deny { retry_after }, .. }) => retry_after,
         _ => None,
     });
     waits.collect::<Option<SmallVec<[Nanos; 5]>>>()?.into_iter().max()

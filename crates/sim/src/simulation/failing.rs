@@ -4,7 +4,7 @@ use super::{Event, Simulation};
 use crate::fault::Fault;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::scenario::Arrival;
-use crate::trace::Happened;
+use crate::trace::TraceEvent;
 use tidegate_core::Nanos;
 
 /// A network that is well takes no longer, one way.
@@ -18,8 +18,8 @@ impl Simulation {
         if self.is_calm {
             return;
         }
-        self.trace.note(self.now, usize::MAX, Happened::Fault(fault));
-        self.tell(99, || format!("{fault:?}"));
+        self.trace.record(self.now, usize::MAX, TraceEvent::Fault(fault));
+        self.trace_event(99, || format!("{fault:?}"));
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
@@ -44,7 +44,7 @@ impl Simulation {
             Fault::Start { .. } => {}
             Fault::Leave { node } => self.leave(node),
             Fault::Reset { node, key } => self.reset(node, key, None),
-            Fault::ResetIsOrdered { key } => self.order_reset(key),
+            Fault::ResetIsOrdered { key } => self.command_reset(key),
             Fault::ForeignNodeStarts => {
                 self.has_foreign_node = true;
                 self.foreign_beat();
@@ -55,8 +55,8 @@ impl Simulation {
                 self.nodes[node].paused_until = until.max(self.nodes[node].paused_until);
                 self.nodes[node].has_slept |= length > Nanos::from_secs(20);
             }
-            Fault::Cut { node, way } => self.network.set_cut(node, way, true),
-            Fault::Mend { node, way } => self.network.set_cut(node, way, false),
+            Fault::Cut { node, way } => self.network.set_partitioned(node, way, true),
+            Fault::Mend { node, way } => self.network.set_partitioned(node, way, false),
             Fault::StepClock { node, delta_ns } if self.nodes[node].is_up => {
                 self.nodes[node].step_clock(delta_ns, self.now);
             }
@@ -65,39 +65,39 @@ impl Simulation {
             }
             Fault::StepClock { .. } | Fault::WallClockIsSet { .. } => {}
             Fault::StoreForgets => {
-                self.origin.forget();
-                self.note_loss();
+                self.origin.lose_data();
+                self.record_loss();
             }
             Fault::ShardForgets { shard } => {
-                self.origin.forget_shard(shard);
-                self.note_loss();
+                self.origin.lose_shard_data(shard);
+                self.record_loss();
             }
             Fault::KeyIsLost { key } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_key(self.scenario.keys[key].id());
-                self.note_loss();
+                self.record_loss();
             }
             Fault::EpochIsLost { key } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_epoch(self.scenario.keys[key].id());
             }
             Fault::ComponentIsLost { key, node } => {
-                self.note_deletion(key);
+                self.record_deletion(key);
                 self.origin.lose_component(self.scenario.keys[key].id(), self.nodes[node].id);
-                self.note_loss();
+                self.record_loss();
             }
-            Fault::CoordinationIsLost => self.origin.desk().lose_coordination(),
+            Fault::CoordinationIsLost => self.origin.coordination().lose_coordination(),
             Fault::StoreIsCopied => self.origin.copy(),
             Fault::StoreFailsOver => {
                 if self.origin.fail_over() {
-                    self.note_loss();
+                    self.record_loss();
                 }
             }
             Fault::ShardIsCopied { shard } => self.origin.copy_shard(shard),
             Fault::ShardGoesDown { shard } => self.origin.shard_goes_down(shard),
             Fault::ShardFailsOver { shard } => {
                 if self.origin.shard_fails_over(shard) {
-                    self.note_loss();
+                    self.record_loss();
                 }
             }
             Fault::KeyIsHot { key } => self.heat(key, true),
@@ -127,22 +127,22 @@ impl Simulation {
     }
 
     /// Somebody deletes a key, or the store evicts it: nobody notices before a node that knows the key syncs it.
-    fn note_deletion(&mut self, key: usize) {
+    fn record_deletion(&mut self, key: usize) {
         if self.auditor.is_off() {
             return;
         }
         let now = self.origin_now();
-        self.auditor.oracle_mut().note_deletion(key, &self.nodes, &self.origin, now);
+        self.auditor.oracle_mut().record_deletion(key, &self.nodes, &self.origin, now);
     }
 
     /// The store lost something.
-    fn note_loss(&mut self) {
+    fn record_loss(&mut self) {
         self.losses += 1;
         let now = self.origin_now();
         let waits_until = self.now.plus(COUNTS_AS_ALIVE);
         let standing_still = self.nodes.iter().filter(|node| node.paused_until > waits_until);
         let standing_still = standing_still.map(|node| node.id).collect();
-        self.auditor.store_forgot(&self.nodes, &self.origin, &standing_still, now);
+        self.auditor.store_lost_data(&self.nodes, &self.origin, &standing_still, now);
     }
 
     fn start(&mut self, node: usize) {
@@ -175,7 +175,7 @@ impl Simulation {
             *heard_at = (*heard_at).min(self.now);
         }
         for node in 0..self.nodes.len() {
-            [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_cut(node, way, false));
+            [Way::Out, Way::Back].into_iter().for_each(|way| self.network.set_partitioned(node, way, false));
             self.nodes[node].paused_until = self.now;
             if !self.nodes[node].is_up && !self.nodes[node].has_left {
                 self.start(node);

@@ -1,8 +1,8 @@
 //! What a region shows to whoever knows all regions: its admissions, grants and denials, its counts, and what
 //! operators do to it.
 
-use super::working::{Admitted, CellView, Denied, Granted, WorldNote};
-use super::{Answered, Simulation};
+use super::working::{Admitted, CellView, Denied, WorkerGrant, WorldNote};
+use super::{RequestResult, Simulation};
 use crate::fault::Fault;
 use crate::node::SimulatedNode;
 use crate::oracle::How;
@@ -11,17 +11,17 @@ use crate::trace::AnswerPath;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_origin::{Exchange, ExchangeReply};
 
 impl Simulation {
-    fn is_noted(&self) -> bool {
+    fn is_recorded(&self) -> bool {
         self.scenario.world.is_some() && !self.auditor.is_off()
     }
 
     /// Notes what was answered, for each limit of the request that other regions share by counts.
     /// `over` says which of its limits denied it.
-    pub(super) fn note_answer(&mut self, answered: Answered, over: &[bool]) {
-        if !self.is_noted() {
+    pub(super) fn record_answer(&mut self, answered: RequestResult, over: &[bool]) {
+        if !self.is_recorded() {
             return;
         }
         let template = self.scenario.templates[answered.template].clone();
@@ -39,7 +39,7 @@ impl Simulation {
                 // Another limit of the request denied it.
                 continue;
             } else {
-                let Answered { path, retry_after, .. } = answered;
+                let RequestResult { path, retry_after, .. } = answered;
                 WorldNote::Denied(Denied { key, cost, path, sequence, now, retry_after })
             };
             self.notes.push(note);
@@ -57,8 +57,8 @@ impl Simulation {
     }
 
     /// Notes which keys the store granted something of.
-    pub(super) fn note_grants(&mut self, exchange: &Exchange, exchanged: &Exchanged) {
-        if !self.is_noted() {
+    pub(super) fn record_grants(&mut self, exchange: &Exchange, exchanged: &ExchangeReply) {
+        if !self.is_recorded() {
             return;
         }
         let now = self.origin_now();
@@ -67,9 +67,9 @@ impl Simulation {
             if reply.drawn == 0 && !reply.granted.contains(&true) {
                 continue;
             }
-            let first = sync.wants.asks.first().copied().unwrap_or(0);
+            let first = sync.request.asks.first().copied().unwrap_or(0);
             let (key, sequence, regions) = (sync.key, window.sequence, window.regions);
-            self.notes.push(WorldNote::Granted(Granted { key, sequence, regions, first, now }));
+            self.notes.push(WorldNote::Granted(WorkerGrant { key, sequence, regions, first, now }));
         }
     }
 

@@ -6,10 +6,10 @@ use crate::fault::Fault;
 use crate::scenario::{LimitUse, size_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::ask::{exceeds_credit, sharers};
-use tidegate_core::exchange::{CountSync, RESERVED_FOR, ReservationId};
+use tidegate_core::exchange::{CountSync, HOLD_TTL, HoldId};
 use tidegate_core::{CellId, KeyId, Nanos, Rate, SharedState};
 use tidegate_node::GivenPolicy;
-use tidegate_origin::{Exchange, Exchanged};
+use tidegate_origin::{Exchange, ExchangeReply};
 
 /// A cell that ends sooner is about to expire.
 const EXPIRES_WITHIN: Nanos = Nanos::from_secs(10);
@@ -25,7 +25,7 @@ pub(super) struct Observer {
     /// Keys that a node's process has had an entry for.
     known: BTreeSet<(usize, u32, KeyId)>,
     /// What is held back at the store for a node's requests, and until when.
-    holds: BTreeMap<(usize, KeyId), (ReservationId, Nanos)>,
+    holds: BTreeMap<(usize, KeyId), (HoldId, Nanos)>,
     /// When the store last granted a lease of key 0 to node 0.
     drawn_at: Option<Nanos>,
     /// The window that each key was last seen in, and the events there so far.
@@ -176,7 +176,7 @@ impl Simulation {
         let now = state.moment(self.now).now;
         let used = match (*policy, of_key.publishing(), of_key.cells()) {
             (GivenPolicy::Gcra { rate, .. }, Some(CountSync::Gcra { sync, .. }), _) => {
-                units_owed(sync.busy.tat, rate, now)
+                units_used(sync.busy.tat, rate, now)
             }
             (_, _, cells) => cells.map_or(0, |(_, current, _)| current.effective()),
         };
@@ -187,8 +187,8 @@ impl Simulation {
     }
 
     /// The store executed an exchange: holds begin and end with it.
-    pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &Exchanged) {
-        let until = self.now.plus(RESERVED_FOR);
+    pub(super) fn observe_holds(&mut self, node: usize, exchange: &Exchange, exchanged: &ExchangeReply) {
+        let until = self.now.plus(HOLD_TTL);
         let key = self.scenario.keys.first().map(crate::KeyPlan::id).filter(|key| self.hot.contains(key));
         let Some(observer) = &mut self.observer else { return };
         for (sync, reply) in exchange.syncs.iter().zip(exchanged.replies.iter().flatten()) {
@@ -196,17 +196,17 @@ impl Simulation {
             if node == 0 && key == Some(sync.key) && reply.drawn > 0 {
                 observer.drawn_at = Some(self.now);
             }
-            if observer.holds.get(&id).is_some_and(|(held, _)| sync.settled.contains(held)) {
+            if observer.holds.get(&id).is_some_and(|(held, _)| sync.ended_holds.contains(held)) {
                 observer.holds.remove(&id);
             }
-            if let Some(reservation) = sync.wants.reserve.filter(|_| reply.granted.contains(&true)) {
+            if let Some(reservation) = sync.request.hold.filter(|_| reply.granted.contains(&true)) {
                 observer.holds.insert(id, (reservation, until));
             }
         }
     }
 
     /// A node receives what was drawn ahead for keys that are hot.
-    pub(super) fn observe_leases(&mut self, node: usize, keys: &[KeyId], exchanged: &Exchanged) {
+    pub(super) fn observe_leases(&mut self, node: usize, keys: &[KeyId], exchanged: &ExchangeReply) {
         if self.observer.is_none() {
             return;
         }
@@ -263,7 +263,7 @@ impl Simulation {
             Fault::Leave { node } => self.observe_node(node, EventKind::Leave),
             Fault::Pause { node, .. } => self.observe_node(node, EventKind::Pause),
             Fault::StepClock { node, .. } | Fault::WallClockIsSet { node, .. } => {
-                self.observe_node(node, EventKind::ClockStep)
+                self.observe_node(node, EventKind::ClockStep);
             }
             Fault::Start { node } if self.nodes[node].is_up => {}
             Fault::Start { node } if self.is_new(node) => self.observe_others(node, EventKind::Join),
@@ -381,7 +381,7 @@ impl Simulation {
 }
 
 /// What a bucket owes at `now`, in whole units.
-fn units_owed(tat: Nanos, rate: Rate, now: Nanos) -> u64 {
+fn units_used(tat: Nanos, rate: Rate, now: Nanos) -> u64 {
     let ticks = u128::from(tat.minus(now).get()) * u128::from(rate.interval_denominator());
     u64::try_from(ticks.div_ceil(u128::from(rate.interval_numerator_ns()))).unwrap_or(u64::MAX)
 }

@@ -3,21 +3,21 @@
 //! Follows `crates/node/src/world_driver/quotas.rs` and `crates/control/src/leader.rs`: what those await one after
 //! the other is a stage here.
 
-use super::working::{DeskCall, StoreStep};
+use super::working::{StoreStep, WorkerCall};
 use super::{NodeEvent, Simulation};
 use crate::scenario::{KeyPlan, LimitUse};
 use std::sync::Arc;
 use tidegate_control::{Flaw, Reconciler};
 use tidegate_core::{Class, Nanos, Spec};
-use tidegate_node::quota::{HeldSlices, Quotas, Say, Worker};
-use tidegate_origin::{QuotaGathered, QuotaHeard, QuotaNews};
-use tidegate_world::{Acknowledgement, Demand, Granted, Membership, OwnerId, Slices, Survey, Term};
+use tidegate_node::quota::{DemandReport, HeldSlices, QuotaWorker, Quotas};
+use tidegate_origin::{QuotaNews, QuotaReply, QuotaReports};
+use tidegate_world::{Acknowledgement, Demand, Membership, OwnerId, SliceGrants, Slices, Survey, Term};
 
 const REPORT_EVERY: Nanos = Nanos::from_millis(250);
 const SLICE_EVERY: Nanos = Nanos::from_millis(500);
 const IDLE_ROUNDS: u32 = 4;
 const PASS_EVERY: Nanos = Nanos::from_secs(1);
-pub(crate) const LEAD_FOR: Nanos = Nanos::from_secs(3);
+pub(crate) const LEADER_LEASE_TTL: Nanos = Nanos::from_secs(3);
 
 /// What is asked of the world store for quotas' sake.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) enum QuotaStep {
     Slices(OwnerId),
     Lead { holder: u64 },
     Survey,
-    Grant(Term, Granted),
+    Grant(Term, SliceGrants),
 }
 
 /// The store's answer: nothing when there was none, or an error.
@@ -57,7 +57,7 @@ impl QuotaStep {
 /// What a node's process keeps for quotas, beside what its engine does.
 #[derive(Debug)]
 pub(crate) struct QuotaWork {
-    worker: Worker,
+    worker: QuotaWorker,
     /// The round that is under way.
     round: Option<Round>,
     idle: u32,
@@ -71,7 +71,7 @@ pub(crate) struct QuotaWork {
 impl QuotaWork {
     pub(crate) fn new(holder: u64, flaw: Flaw) -> Self {
         QuotaWork {
-            worker: Worker::default(),
+            worker: QuotaWorker::default(),
             round: None,
             idle: 0,
             holder,
@@ -103,7 +103,7 @@ impl LatestHeld {
 struct Round {
     me: OwnerId,
     membership: Membership,
-    say: Say,
+    report: DemandReport,
     began: Nanos,
     /// What to tell the nodes.
     news: Option<QuotaNews>,
@@ -132,13 +132,13 @@ impl Simulation {
         let state = &self.nodes[node];
         let (Some(quotas), sent) = (state.engine.quotas(), state.moment(self.now).now) else { return };
         let report = quotas.report(state.sharing().table.live_nodes(), sent);
-        self.call_desk(node, DeskCall::Report { report, sent });
+        self.call_origin(node, WorkerCall::Report { report, sent });
         self.push_of(node, self.now.plus(REPORT_EVERY), NodeEvent::Report);
     }
 
-    pub(super) fn reported(&mut self, node: usize, heard: Option<&QuotaHeard>, sent: Nanos) {
+    pub(super) fn reported(&mut self, node: usize, heard: Option<&QuotaReply>, sent: Nanos) {
         if let (Some(quotas), Some(heard)) = (self.nodes[node].engine.quotas(), heard) {
-            quotas.heard_with(heard, sent, |news| self.held.of(news));
+            quotas.receive_with(heard, sent, |news| self.held.of(news));
             self.has_sliced = true;
         }
     }
@@ -151,11 +151,12 @@ impl Simulation {
         else {
             return;
         };
-        world.quotas.round = Some(Round { me, membership, say: Say::default(), began: self.now, news: None });
-        self.call_desk(node, DeskCall::Gather);
+        world.quotas.round =
+            Some(Round { me, membership, report: DemandReport::default(), began: self.now, news: None });
+        self.call_origin(node, WorkerCall::Gather);
     }
 
-    pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaGathered>) {
+    pub(super) fn gathered(&mut self, node: usize, gathered: Option<&QuotaReports>) {
         let state = &mut self.nodes[node];
         let slices = state.engine.quotas().map_or(0, Quotas::slice_count);
         let Some(world) = &mut state.world else { return };
@@ -164,12 +165,12 @@ impl Simulation {
         let is_idle = gathered.reports.iter().all(|report| report.offered.is_empty());
         let is_known = world.worker.quotas_known() == round.membership.version;
         quotas.idle = if is_idle && slices == 0 && is_known { quotas.idle + 1 } else { 0 };
-        round.say = quotas.worker.gathered(gathered);
-        world.worker.quotas_divide_by(round.say.applied);
+        round.report = quotas.worker.gathered(gathered);
+        world.worker.quotas_divide_by(round.report.applied);
         if !quotas.idle.is_multiple_of(IDLE_ROUNDS) {
             return;
         }
-        let (me, demands) = (round.me, round.say.demands.clone());
+        let (me, demands) = (round.me, round.report.demands.clone());
         quotas.round = Some(round);
         let step = match demands.is_empty() {
             true => QuotaStep::Slices(me),
@@ -194,28 +195,28 @@ impl Simulation {
             }
             QuotaDone::Slices(slices) => {
                 let (Some(mut round), Some(slices)) = (quotas.round.take(), slices) else { return };
-                let (before, took) = (round.say.before, self.now.minus(round.began));
+                let (before, took) = (round.report.before, self.now.minus(round.began));
                 let in_force = state.engine.quotas().map(Quotas::in_force).unwrap_or_default();
                 let worker = &mut quotas.worker;
                 round.news = worker.read(round.me, &round.membership, &slices, &in_force, before, took);
                 if round.news.is_none() {
                     return;
                 }
-                let said = round.say.acknowledged.take().and_then(|said| worker.acknowledgement(said));
-                round.say.acknowledged.clone_from(&said);
+                let said = round.report.acknowledged.take().and_then(|said| worker.acknowledgement(said));
+                round.report.acknowledged.clone_from(&said);
                 let me = round.me;
                 quotas.round = Some(round);
                 match said {
                     Some(said) => self.call_store(node, StoreStep::Quota(QuotaStep::Acknowledge(me, said))),
-                    None => self.tell_quotas(node),
+                    None => self.publish_quotas(node),
                 }
             }
             QuotaDone::Acknowledged(is_good) => {
-                let said = quotas.round.as_ref().and_then(|round| round.say.acknowledged.as_ref());
+                let said = quotas.round.as_ref().and_then(|round| round.report.acknowledged.as_ref());
                 if let Some(said) = said.filter(|_| is_good) {
                     quotas.worker.acknowledged(said);
                 }
-                self.tell_quotas(node);
+                self.publish_quotas(node);
             }
             QuotaDone::Led(term) => {
                 (quotas.pass, quotas.is_passing) = (term, term.is_some());
@@ -229,10 +230,10 @@ impl Simulation {
     }
 
     /// Ends the round.
-    fn tell_quotas(&mut self, node: usize) {
+    fn publish_quotas(&mut self, node: usize) {
         let Some(world) = &mut self.nodes[node].world else { return };
         if let Some(news) = world.quotas.round.take().and_then(|round| round.news) {
-            self.call_desk(node, DeskCall::TellQuotas(news));
+            self.call_origin(node, WorkerCall::PublishQuotas(news));
         }
     }
 
@@ -258,7 +259,7 @@ impl Simulation {
         }
         let Some(granted) = quotas.reconciler.reconcile(survey).granted else { return };
         quotas.is_passing = true;
-        self.tell(node, || format!("reconciled: {granted:?}"));
+        self.trace_event(node, || format!("reconciled: {granted:?}"));
         self.call_store(node, StoreStep::Quota(QuotaStep::Grant(term, granted)));
     }
 
@@ -269,7 +270,7 @@ impl Simulation {
         let mut most = (0, 0.0);
         for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.is_up) {
             let Some(quotas) = node.engine.quotas() else { continue };
-            let cut = quotas.cut(id, &self.spec_at(index, key), Class::Abuse, node.moment(now).now);
+            let cut = quotas.apply_slice(id, &self.spec_at(index, key), Class::Abuse, node.moment(now).now);
             most = (cut.shown_limit().max(most.0), rate_of(&cut).max(most.1));
         }
         most

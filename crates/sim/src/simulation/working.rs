@@ -1,4 +1,4 @@
-//! What a node does for its region among others: the election, the mailbox, and the worker's steps.
+//! What a node does for its region among others: the election, the publish queue, and the worker's steps.
 //!
 //! Follows `crates/node/src/world_driver.rs`. What goes to the world store is left in the outbox for whoever
 //! drives all regions; what goes to the origin takes the node's own network.
@@ -11,31 +11,31 @@ use crate::oracle::How;
 use crate::trace::AnswerPath;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_origin::ResetNews;
 use tidegate_origin::{
-    KeyError, Lead, LeadWish, Leading, Letter, OriginError, OriginId, QuotaGathered, QuotaHeard, QuotaNews,
-    QuotaReport, WorldCell,
+    KeyError, LeaderCandidate, LeaderRequest, LeaderStatus, OriginError, OriginId, PublishRequest, QuotaNews,
+    QuotaReply, QuotaReport, QuotaReports, WorldCell,
 };
-use tidegate_world::{Merged, SLICE_LEASE, WorldError};
+use tidegate_world::{MergeReport, SLICE_LEASE, WorldError};
 
 /// As in `crates/node/src/world_driver.rs`.
 const LEASE: Nanos = Nanos::from_secs(2);
 const LEAD_EVERY: Nanos = Nanos::from_millis(500);
 const SILENCE_MAX: u32 = 3;
-const MAIL_EVERY: Nanos = Nanos::from_millis(10);
-const LETTERS_PER_CALL: usize = 1_000;
+const ENQUEUE_EVERY: Nanos = Nanos::from_millis(10);
+const PUBLISH_REQUESTS_PER_CALL: usize = 1_000;
 /// A statement's deadline, as in `crates/world/src/sql.rs`.
-pub(crate) const STATEMENT_WITHIN: Nanos = Nanos::from_secs(2);
+pub(crate) const STATEMENT_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// What is asked of the origin for the world's sake.
 #[derive(Debug, Clone)]
-pub(crate) enum DeskCall {
+pub(crate) enum WorkerCall {
     Lead {
-        lead: Lead,
+        lead: LeaderCandidate,
         asked_at: Nanos,
     },
-    Mail(Vec<Letter>),
+    EnqueuePublishRequests(Vec<PublishRequest>),
     /// With the node's present.
     Step(Step, Nanos),
     Report {
@@ -43,25 +43,25 @@ pub(crate) enum DeskCall {
         sent: Nanos,
     },
     Gather,
-    TellQuotas(QuotaNews),
+    PublishQuotas(QuotaNews),
 }
 
 /// What came of a call for the world's sake, to the origin or to the world store.
 #[derive(Debug)]
-pub(crate) enum DeskAnswer {
+pub(crate) enum WorkerReply {
     Led {
-        leading: Option<Leading>,
+        leading: Option<LeaderStatus>,
         asked_at: Nanos,
     },
-    /// `None` when the letters must be sent again: then they are these.
-    Mailed(Option<Vec<Letter>>),
-    Done(Box<Done>),
+    /// `None` when the publish requests must be sent again: then they are these.
+    Enqueued(Option<Vec<PublishRequest>>),
+    Done(Box<StepResult>),
     Reported {
-        heard: Option<QuotaHeard>,
+        reply: Option<QuotaReply>,
         sent: Nanos,
     },
-    Gathered(Option<QuotaGathered>),
-    QuotasTold,
+    Gathered(Option<QuotaReports>),
+    QuotasPublished,
     Quota(QuotaDone),
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum StoreStep {
 /// What it answers.
 #[derive(Debug)]
 pub(crate) enum StoreDone {
-    Work(Done),
+    Work(StepResult),
     Quota(QuotaDone),
 }
 
@@ -89,11 +89,11 @@ impl StoreStep {
     }
 }
 
-impl From<StoreDone> for DeskAnswer {
+impl From<StoreDone> for WorkerReply {
     fn from(done: StoreDone) -> Self {
         match done {
-            StoreDone::Work(done) => DeskAnswer::Done(Box::new(done)),
-            StoreDone::Quota(done) => DeskAnswer::Quota(done),
+            StoreDone::Work(done) => WorkerReply::Done(Box::new(done)),
+            StoreDone::Quota(done) => WorkerReply::Quota(done),
         }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) enum WorldNote {
         world: u64,
     },
     /// The region's store granted something.
-    Granted(Granted),
+    Granted(WorkerGrant),
     /// A request passed, or had passed already.
     Admitted(Admitted),
     Denied(Denied),
@@ -136,7 +136,7 @@ pub(crate) struct CellView {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Granted {
+pub(crate) struct WorkerGrant {
     pub(crate) key: KeyId,
     pub(crate) sequence: Sequence,
     /// By how many regions the world credit was divided; 1 where none is looked at.
@@ -183,14 +183,14 @@ impl Simulation {
         self.begin_quota_work(node);
     }
 
-    pub(super) fn call_desk(&mut self, node: usize, what: DeskCall) {
+    pub(super) fn call_origin(&mut self, node: usize, what: WorkerCall) {
         let call = self.new_ticket();
         if let Some(world) = &mut self.nodes[node].world {
             world.calls.insert(call);
         }
         let timeout = NodeEvent::Told(call, what.failed(&timed_out()));
         self.push_of(node, self.now.plus(CALL_TIMEOUT), timeout);
-        self.send_to_desk(node, call, what);
+        self.send_to_origin(node, call, what);
     }
 
     pub(super) fn lead(&mut self, node: usize) {
@@ -198,39 +198,40 @@ impl Simulation {
         let state = &self.nodes[node];
         let (Some(world), asked_at) = (&state.world, state.moment(self.now).now) else { return };
         let id = world.origin.or_else(|| (world.silence >= SILENCE_MAX).then_some(new));
-        let proposed = id.map(|id| OriginId { id, life });
-        let lead = Lead { node: state.id, wish: LeadWish::Lead { lease: LEASE }, proposed };
-        self.call_desk(node, DeskCall::Lead { lead, asked_at });
+        let proposed = id.map(|id| OriginId { id, incarnation: life });
+        let lead =
+            LeaderCandidate { node: state.id, request: LeaderRequest::Lead { lease: LEASE }, proposed };
+        self.call_origin(node, WorkerCall::Lead { lead, asked_at });
         self.push_of(node, self.now.plus(LEAD_EVERY), NodeEvent::Lead);
     }
 
-    /// Lost letters are written again.
-    pub(super) fn look(&mut self, node: usize) {
+    /// Lost publish requests are written again.
+    pub(super) fn scan(&mut self, node: usize) {
         let Some(place) = &self.scenario.world else { return };
         let interval = place.policy.interval;
         let state = &self.nodes[node];
         let (Some(world), now) = (state.engine.world(), state.moment(self.now).now) else { return };
-        for key in world.look(now) {
-            state.sharing().region.owe(&state.sharing().table, key);
+        for key in world.scan(now) {
+            state.sharing().region.mark_unpublished(&state.sharing().table, key);
         }
-        self.keep_flushing(node);
-        self.keep_mailing(node);
+        self.run_flush(node);
+        self.run_enqueue(node);
         self.push_of(node, self.now.plus(interval), NodeEvent::Look);
     }
 
     /// Cells wait to be named: they are, together with what comes in the next moment.
-    pub(super) fn keep_mailing(&mut self, node: usize) {
+    pub(super) fn run_enqueue(&mut self, node: usize) {
         let state = &mut self.nodes[node];
         let has_due = state.engine.world().is_some_and(tidegate_node::world::WorldNode::has_due);
         let Some(world) = state.world.as_mut().filter(|world| has_due && !world.is_mailing) else { return };
         world.is_mailing = true;
-        self.push_of(node, self.now.plus(MAIL_EVERY), NodeEvent::Mail);
+        self.push_of(node, self.now.plus(ENQUEUE_EVERY), NodeEvent::Mail);
     }
 
-    pub(super) fn mail(&mut self, node: usize) {
+    pub(super) fn enqueue(&mut self, node: usize) {
         let Some(world) = self.nodes[node].engine.world() else { return };
-        let letters = world.take_due(LETTERS_PER_CALL);
-        self.call_desk(node, DeskCall::Mail(letters));
+        let requests = world.take_due(PUBLISH_REQUESTS_PER_CALL);
+        self.call_origin(node, WorkerCall::EnqueuePublishRequests(requests));
     }
 
     /// Lets the worker begin what it has to, and sets its alarm.
@@ -249,7 +250,7 @@ impl Simulation {
             }
         }
         for step in steps {
-            self.tell(node, || format!("worker: {step:?}"));
+            self.trace_event(node, || format!("worker: {step:?}"));
             self.perform(node, step);
         }
     }
@@ -265,7 +266,7 @@ impl Simulation {
     fn perform(&mut self, node: usize, step: Step) {
         if step.is_at_origin() {
             let now = self.nodes[node].moment(self.now).now;
-            return self.call_desk(node, DeskCall::Step(step, now));
+            return self.call_origin(node, WorkerCall::Step(step, now));
         }
         if step == Step::Merge {
             return self.merge(node);
@@ -278,7 +279,7 @@ impl Simulation {
         let state = &mut self.nodes[node];
         let now = state.moment(self.now).now;
         if let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) {
-            world.worker.done(Done::Merged(Ok(Merged::default())), now, logic.counters());
+            world.worker.done(StepResult::Merged(Ok(MergeReport::default())), now, logic.counters());
         }
     }
 
@@ -289,9 +290,9 @@ impl Simulation {
             world.calls.insert(call);
         }
         let incarnation = state.incarnation;
-        let waited_ms = STATEMENT_WITHIN.as_millis_ceil();
+        let waited_ms = STATEMENT_TIMEOUT.as_millis_ceil();
         let timeout = step.failed(&WorldError::Timeout { waited_ms });
-        self.push_of(node, self.now.plus(STATEMENT_WITHIN), NodeEvent::Told(call, timeout.into()));
+        self.push_of(node, self.now.plus(STATEMENT_TIMEOUT), NodeEvent::Told(call, timeout.into()));
         self.outbox.push(StoreCall { at: self.now, node, incarnation, call, step });
     }
 
@@ -302,38 +303,41 @@ impl Simulation {
         self.queue.push(at, super::Event::OfNode { node, incarnation, what });
     }
 
-    pub(super) fn at_desk(&mut self, what: DeskCall) -> DeskAnswer {
-        if !self.origin.desk_answers() {
+    pub(super) fn at_coordination(&mut self, what: WorkerCall) -> WorkerReply {
+        if !self.origin.coordination_answers() {
             return what.failed(&timed_out());
         }
         let now = self.origin_now();
         match what {
-            DeskCall::Lead { lead, asked_at } => {
-                DeskAnswer::Led { leading: Some(self.origin.desk().lead(&lead, now)), asked_at }
+            WorkerCall::Lead { lead, asked_at } => {
+                WorkerReply::Led { leading: Some(self.origin.coordination().lead(&lead, now)), asked_at }
             }
-            DeskCall::Mail(letters) => {
-                self.origin.desk().put_mail(&letters, now);
-                DeskAnswer::Mailed(None)
+            WorkerCall::EnqueuePublishRequests(requests) => {
+                self.origin.coordination().enqueue_publish_requests(&requests, now);
+                WorkerReply::Enqueued(None)
             }
-            DeskCall::Step(step, nodes_now) => {
-                DeskAnswer::Done(Box::new(self.step_at_origin(step, nodes_now, now)))
+            WorkerCall::Step(step, nodes_now) => {
+                WorkerReply::Done(Box::new(self.step_at_origin(step, nodes_now, now)))
             }
-            DeskCall::Report { report, sent } => {
-                DeskAnswer::Reported { heard: Some(self.origin.desk().report_quotas(&report, now)), sent }
+            WorkerCall::Report { report, sent } => WorkerReply::Reported {
+                reply: Some(self.origin.coordination().report_quotas(&report, now)),
+                sent,
+            },
+            WorkerCall::Gather => {
+                WorkerReply::Gathered(Some(self.origin.coordination().gather_quotas(SLICE_LEASE, now)))
             }
-            DeskCall::Gather => {
-                DeskAnswer::Gathered(Some(self.origin.desk().gather_quotas(SLICE_LEASE, now)))
-            }
-            DeskCall::TellQuotas(news) => {
-                self.origin.desk().tell_quotas(&news);
-                DeskAnswer::QuotasTold
+            WorkerCall::PublishQuotas(news) => {
+                self.origin.coordination().publish_quotas(&news);
+                WorkerReply::QuotasPublished
             }
         }
     }
 
-    fn step_at_origin(&mut self, step: Step, nodes_now: Nanos, now: Nanos) -> Done {
+    fn step_at_origin(&mut self, step: Step, nodes_now: Nanos, now: Nanos) -> StepResult {
         match step {
-            Step::TakeMail { most } => Done::Mail(Ok(self.origin.desk().take_mail(most))),
+            Step::DequeuePublishRequests { most } => {
+                StepResult::PublishRequests(Ok(self.origin.coordination().dequeue_publish_requests(most)))
+            }
             Step::Totals(cells) => {
                 let totals = cells.iter().map(|cell| {
                     let mut total = self.origin.cell_total(cell, now);
@@ -341,7 +345,7 @@ impl Simulation {
                     total.total += others.copied().unwrap_or(0);
                     Ok::<_, KeyError>(total)
                 });
-                Done::Totals(Ok(totals.collect()))
+                StepResult::Totals(Ok(totals.collect()))
             }
             Step::Write(cells) => {
                 let imported = self.origin.import(&cells, nodes_now, now);
@@ -353,23 +357,23 @@ impl Simulation {
                 if !self.auditor.is_off() {
                     self.notes.extend(cells.iter().map(|cell| WorldNote::Told(*cell)));
                 }
-                Done::Written(Ok(published.into_iter().map(Ok).collect()))
+                StepResult::Written(Ok(published.into_iter().map(Ok).collect()))
             }
-            Step::Tell(view) => {
-                self.origin.desk().tell_world(view, now);
-                Done::Told(Ok(()))
+            Step::PublishView(view) => {
+                self.origin.coordination().publish_world_view(view, now);
+                StepResult::PublishedView(Ok(()))
             }
-            Step::TellResets(resets) => {
+            Step::PublishResets(resets) => {
                 let news = ResetNews { resets, ..ResetNews::default() };
-                self.origin.desk().share_resets(&news);
-                Done::ToldResets(Ok(()))
+                self.origin.coordination().share_resets(&news);
+                StepResult::PublishedResets(Ok(()))
             }
             other => unreachable!("{other:?} is for the world store"),
         }
     }
 
     /// A call for the world's sake came to its end.
-    pub(super) fn told(&mut self, node: usize, call: Ticket, answer: DeskAnswer) {
+    pub(super) fn coordination_replied(&mut self, node: usize, call: Ticket, answer: WorkerReply) {
         let state = &mut self.nodes[node];
         let now = state.moment(self.now).now;
         let (Some(world), Some(logic)) = (&mut state.world, state.engine.world()) else { return };
@@ -377,7 +381,7 @@ impl Simulation {
             return;
         }
         match answer {
-            DeskAnswer::Led { leading: Some(leading), asked_at } => {
+            WorkerReply::Led { leading: Some(leading), asked_at } => {
                 match leading.origin {
                     Some(known) => world.origin = Some(known.id),
                     None => world.silence += 1,
@@ -385,18 +389,20 @@ impl Simulation {
                 world.led_until = if leading.is_leader { asked_at.plus(LEASE) } else { Nanos::ZERO };
                 world.worker.led(Some(leading), now);
             }
-            DeskAnswer::Led { leading: None, .. } if now < world.led_until => {}
-            DeskAnswer::Led { leading: None, .. } => world.worker.led(None, now),
-            DeskAnswer::Mailed(letters) => {
+            WorkerReply::Led { leading: None, .. } if now < world.led_until => {}
+            WorkerReply::Led { leading: None, .. } => world.worker.led(None, now),
+            WorkerReply::Enqueued(requests) => {
                 world.is_mailing = false;
-                logic.put_back(letters.unwrap_or_default());
-                return self.keep_mailing(node);
+                logic.put_back(requests.unwrap_or_default());
+                return self.run_enqueue(node);
             }
-            DeskAnswer::Done(done) => world.worker.done(*done, now, logic.counters()),
-            DeskAnswer::Reported { heard, sent } => return self.reported(node, heard.as_ref(), sent),
-            DeskAnswer::Gathered(gathered) => return self.gathered(node, gathered.as_ref()),
-            DeskAnswer::QuotasTold => return,
-            DeskAnswer::Quota(done) => return self.quota_done(node, done),
+            WorkerReply::Done(done) => world.worker.done(*done, now, logic.counters()),
+            WorkerReply::Reported { reply, sent } => {
+                return self.reported(node, reply.as_ref(), sent);
+            }
+            WorkerReply::Gathered(gathered) => return self.gathered(node, gathered.as_ref()),
+            WorkerReply::QuotasPublished => return,
+            WorkerReply::Quota(done) => return self.quota_done(node, done),
         }
         self.work(node);
     }
@@ -439,7 +445,7 @@ impl Simulation {
     }
 
     /// What a node believes of some keys' cells since it heard of them.
-    pub(super) fn note_heard(&mut self, node: usize, keys: &[KeyId]) {
+    pub(super) fn record_views(&mut self, node: usize, keys: &[KeyId]) {
         if self.scenario.world.is_none() {
             return;
         }
@@ -449,45 +455,45 @@ impl Simulation {
                 self.notes.push(WorldNote::Believed { key: *key, sequence, regional, world });
             }
         }
-        self.keep_mailing(node);
+        self.run_enqueue(node);
     }
 }
 
-impl DeskCall {
+impl WorkerCall {
     /// What its sender hears when the origin can't be asked.
-    fn failed(&self, error: &OriginError) -> DeskAnswer {
+    fn failed(&self, error: &OriginError) -> WorkerReply {
         match self {
-            DeskCall::Lead { asked_at, .. } => DeskAnswer::Led { leading: None, asked_at: *asked_at },
-            DeskCall::Mail(letters) => DeskAnswer::Mailed(Some(letters.clone())),
-            DeskCall::Step(step, _) => DeskAnswer::Done(Box::new(failed_at_origin(step, error))),
-            DeskCall::Report { sent, .. } => DeskAnswer::Reported { heard: None, sent: *sent },
-            DeskCall::Gather => DeskAnswer::Gathered(None),
-            DeskCall::TellQuotas(_) => DeskAnswer::QuotasTold,
+            WorkerCall::Lead { asked_at, .. } => WorkerReply::Led { leading: None, asked_at: *asked_at },
+            WorkerCall::EnqueuePublishRequests(requests) => WorkerReply::Enqueued(Some(requests.clone())),
+            WorkerCall::Step(step, _) => WorkerReply::Done(Box::new(failed_at_origin(step, error))),
+            WorkerCall::Report { sent, .. } => WorkerReply::Reported { reply: None, sent: *sent },
+            WorkerCall::Gather => WorkerReply::Gathered(None),
+            WorkerCall::PublishQuotas(_) => WorkerReply::QuotasPublished,
         }
     }
 }
 
-fn failed_at_origin(step: &Step, error: &OriginError) -> Done {
+fn failed_at_origin(step: &Step, error: &OriginError) -> StepResult {
     let error = error.clone();
     match step {
-        Step::TakeMail { .. } => Done::Mail(Err(error)),
-        Step::Totals(_) => Done::Totals(Err(error)),
-        Step::Write(_) => Done::Written(Err(error)),
-        Step::Tell(_) => Done::Told(Err(error)),
-        Step::TellResets(_) => Done::ToldResets(Err(error)),
+        Step::DequeuePublishRequests { .. } => StepResult::PublishRequests(Err(error)),
+        Step::Totals(_) => StepResult::Totals(Err(error)),
+        Step::Write(_) => StepResult::Written(Err(error)),
+        Step::PublishView(_) => StepResult::PublishedView(Err(error)),
+        Step::PublishResets(_) => StepResult::PublishedResets(Err(error)),
         other => unreachable!("{other:?} is for the world store"),
     }
 }
 
 /// What a worker hears when the world store can't be asked.
-fn failed_at_store(step: &Step, error: &WorldError) -> Done {
+fn failed_at_store(step: &Step, error: &WorldError) -> StepResult {
     let error = error.clone();
     match step {
-        Step::Join(_) => Done::Joined(Err(error)),
-        Step::Publish(..) => Done::Published(Err(error)),
-        Step::Import(_) => Done::Imported(Err(error)),
-        Step::Check(..) => Done::Checked(Err(error)),
-        Step::Delete => Done::Deleted(Err(error)),
+        Step::Join(_) => StepResult::Joined(Err(error)),
+        Step::Publish(..) => StepResult::Published(Err(error)),
+        Step::Import(_) => StepResult::Imported(Err(error)),
+        Step::Check(..) => StepResult::Checked(Err(error)),
+        Step::Delete => StepResult::Deleted(Err(error)),
         other => unreachable!("{other:?} is for the origin"),
     }
 }

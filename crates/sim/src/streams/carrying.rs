@@ -3,19 +3,19 @@
 use super::disk::{Keeping, file_of};
 use super::link::{End, Link, LinkId, SENT_AGAIN_AFTER, WINDOW_BYTES};
 use super::process::Process;
-use super::{StreamFault, StreamFlaw, Streams, Who};
+use super::{ProcessId, StreamFault, StreamFlaw, Streams};
 use bytes::{Bytes, BytesMut};
 use tidegate_control::stream::{
-    Action, Down, Follower, Keeper, MESSAGE_BYTES_MAX, PastReset, Up, take_first,
+    Action, Follower, FollowerMessage, MESSAGE_BYTES_MAX, PastReset, RuleStore, ServerMessage, take_first,
 };
 use tidegate_core::Nanos;
 
 /// How often a control plane looks at its log.
-const LOOK_EVERY: Nanos = Nanos::from_millis(100);
+const POLL_EVERY: Nanos = Nanos::from_millis(100);
 /// How often files are looked after, and brokers tell who follows them.
 const TEND_EVERY: Nanos = Nanos::from_secs(1);
 /// A new file is written within this.
-const WRITTEN_WITHIN: Nanos = Nanos::from_millis(300);
+const WRITE_TIMEOUT: Nanos = Nanos::from_millis(300);
 /// Files are written anew in one look of so many, without need.
 const COMPACTS_ONE_IN: u64 = 20;
 /// What a server takes from a feed at once.
@@ -79,7 +79,7 @@ impl Streams {
         }
         match event {
             Event::Push { change } => self.push(change),
-            Event::Look { process, life } if self.processes[process].is_life(life) => self.look(process),
+            Event::Look { process, life } if self.processes[process].is_life(life) => self.poll(process),
             Event::Tick { process, life } if self.processes[process].is_life(life) => self.tick(process),
             Event::Tend { process, life } if self.processes[process].is_life(life) => self.tend(process),
             Event::Written { process, life, version } if self.processes[process].is_life(life) => {
@@ -132,7 +132,7 @@ impl Streams {
     }
 
     pub(super) fn start(&mut self, process: usize) {
-        if self.processes[process].life.is_some() {
+        if self.processes[process].run.is_some() {
             return;
         }
         let (seed, now) = (self.random.next_u64(), self.now);
@@ -142,8 +142,8 @@ impl Streams {
         let life = state.lives;
         self.queue.push(now.plus(AT_ONCE), Event::Tend { process, life });
         match state.who {
-            Who::Plane(_) => self.queue.push(now.plus(AT_ONCE), Event::Look { process, life }),
-            Who::Broker(_) | Who::Node(_) => {
+            ProcessId::Plane(_) => self.queue.push(now.plus(AT_ONCE), Event::Look { process, life }),
+            ProcessId::Broker(_) | ProcessId::Node(_) => {
                 self.queue.push(now.plus(AT_ONCE), Event::Tick { process, life });
             }
         }
@@ -152,39 +152,39 @@ impl Streams {
     /// The first control plane that can takes it.
     fn push(&mut self, change: usize) {
         let takes = |state: &Process| {
-            let has_begun = state.life.as_ref().is_some_and(|life| life.has_begun);
+            let has_begun = state.run.as_ref().is_some_and(|life| life.has_begun);
             has_begun
                 && state.reaches_log
                 && state.paused_until <= self.now
-                && matches!(state.who, Who::Plane(_))
+                && matches!(state.who, ProcessId::Plane(_))
         };
         // Changes are made one after the other.
         let is_next = self.log.pushed_at.len() == change;
         match self.processes.iter().position(takes).filter(|_| is_next) {
             Some(plane) => {
                 self.log.push(self.now);
-                self.look_at_log(plane);
+                self.poll_log(plane);
             }
             None => self.queue.push(self.now.plus(PUSHED_AGAIN_AFTER), Event::Push { change }),
         }
     }
 
-    fn look(&mut self, process: usize) {
+    fn poll(&mut self, process: usize) {
         let life = self.processes[process].lives;
-        self.queue.push(self.now.plus(LOOK_EVERY), Event::Look { process, life });
-        self.look_at_log(process);
+        self.queue.push(self.now.plus(POLL_EVERY), Event::Look { process, life });
+        self.poll_log(process);
     }
 
-    fn look_at_log(&mut self, process: usize) {
+    fn poll_log(&mut self, process: usize) {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         let Some(feed) = &life.feed else { return };
         if state.reaches_log {
             if !std::mem::replace(&mut life.has_begun, true) {
                 // As a publisher does: what was reset is in the store, and a file that was lost is built anew from it.
                 for (reset, pushed_at) in self.log.resets() {
-                    feed.hear_of_reset(PastReset { age: self.now.minus(pushed_at), ..reset }, now);
+                    feed.receive_reset(PastReset { age: self.now.minus(pushed_at), ..reset }, now);
                 }
                 let file = state.disk.file.get_or_insert_with(|| file_of(self.log.head()));
                 feed.offer(file.clone());
@@ -206,12 +206,12 @@ impl Streams {
     fn follow(
         &mut self,
         process: usize,
-        act: impl FnOnce(&mut Follower, &mut dyn Keeper, Nanos) -> Vec<Action>,
+        act: impl FnOnce(&mut Follower, &mut dyn RuleStore, Nanos) -> Vec<Action>,
     ) {
         let now = self.processes[process].clock(self.now);
         let state = &mut self.processes[process];
         let had = state.disk.version();
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         let Some(follower) = life.follower.as_mut() else { return };
         let feed = life.feed.as_deref();
         let mut actions = act(follower, &mut Keeping { disk: &mut state.disk, feed, now }, now);
@@ -223,8 +223,8 @@ impl Streams {
         let has = state.disk.version();
         self.check(process);
         if has != had {
-            self.note((process, has));
-            self.heard(process, had, has);
+            self.record((process, has));
+            self.received(process, had, has);
         }
         for action in actions {
             self.perform(process, action);
@@ -232,10 +232,10 @@ impl Streams {
         self.fill_all(process);
     }
 
-    fn heard(&mut self, process: usize, had: u64, has: u64) {
+    fn received(&mut self, process: usize, had: u64, has: u64) {
         let name = self.processes[process].name();
         assert!(has > had, "rules: {name} went back from version {had} to {has}");
-        let Who::Node(node) = self.processes[process].who else { return };
+        let ProcessId::Node(node) = self.processes[process].who else { return };
         for version in had + 1..=has {
             let change =
                 version.checked_sub(super::FIRST_VERSION + 1).and_then(|change| usize::try_from(change).ok());
@@ -246,7 +246,7 @@ impl Streams {
 
     fn tick(&mut self, process: usize) {
         let is_due = self.processes[process]
-            .life
+            .run
             .as_ref()
             .is_some_and(|life| life.ticks_at <= self.now || life.ticks_at == Nanos::MAX);
         if is_due {
@@ -271,8 +271,8 @@ impl Streams {
         let state = &self.processes[process];
         let server = state.servers[server % state.servers.len()];
         let there_and_back = self.latency(process).plus(self.latency(process));
-        self.note((process, server));
-        let is_up = self.processes[server].life.is_some();
+        self.record((process, server));
+        let is_up = self.processes[server].run.is_some();
         if !is_up {
             let life = self.processes[process].lives;
             // Who is cut off hears nothing of a refusal either; it gives up by itself.
@@ -284,7 +284,7 @@ impl Streams {
         self.links_made += 1;
         let link = LinkId(self.links_made);
         self.links.insert(link, Link::new(process, server));
-        if let Some(life) = &mut self.processes[process].life {
+        if let Some(life) = &mut self.processes[process].run {
             life.link = Some(link);
         }
         self.queue.push(self.now.plus(there_and_back), Event::Connected { link });
@@ -292,7 +292,7 @@ impl Streams {
 
     /// The follower's end is closed; the server hears of it.
     pub(super) fn leave(&mut self, process: usize) {
-        let Some(link) = self.processes[process].life.as_mut().and_then(|life| life.link.take()) else {
+        let Some(link) = self.processes[process].run.as_mut().and_then(|life| life.link.take()) else {
             return;
         };
         self.close(link, End::Follower);
@@ -325,7 +325,7 @@ impl Streams {
             End::Server => self.close(link, End::Server),
             End::Follower => {
                 let is_its = self.processes[follower].link() == Some(link);
-                if is_its && let Some(life) = &mut self.processes[follower].life {
+                if is_its && let Some(life) = &mut self.processes[follower].run {
                     life.link = None;
                 }
                 self.close(link, End::Follower);
@@ -341,7 +341,7 @@ impl Streams {
 
     fn connected(&mut self, link: LinkId) {
         let Some(state) = self.links.get(&link).filter(|state| state.is_open()) else { return };
-        self.follow(state.follower, |follower, keeper, now| follower.connected(keeper, now));
+        self.follow(state.follower, |follower, rule_store, now| follower.connected(rule_store, now));
     }
 
     fn latency(&mut self, follower: usize) -> Nanos {
@@ -349,7 +349,7 @@ impl Streams {
         away.plus(Nanos::new(self.random.below(away.get() / 5 + 1)))
     }
 
-    fn send_up(&mut self, link: LinkId, up: Up) {
+    fn send_up(&mut self, link: LinkId, up: FollowerMessage) {
         let Some(follower) = self.links.get(&link).map(|state| state.follower) else { return };
         let at = self.now.plus(self.latency(follower));
         if let Some(state) = self.links.get_mut(&link) {
@@ -371,8 +371,8 @@ impl Streams {
         let server = &self.processes[state.server];
         let (now, Some(feed)) = (server.clock(self.now), server.feed()) else { return };
         match (up, &mut state.subscriber) {
-            (Up::Hello(hello), None) => state.subscriber = Some(feed.subscribe(&hello, now)),
-            (up, Some(subscriber)) => subscriber.heard(up, now),
+            (FollowerMessage::Hello(hello), None) => state.subscriber = Some(feed.subscribe(&hello, now)),
+            (up, Some(subscriber)) => subscriber.receive(up, now),
             (_, None) => panic!("rules: a follower says something before its hello"),
         }
         self.fill(link);
@@ -387,10 +387,10 @@ impl Streams {
         }
         state.bytes_on_the_way -= frames.iter().map(Bytes::len).sum::<usize>();
         let follower = state.follower;
-        self.follow(follower, |follower, keeper, now| {
+        self.follow(follower, |follower, rule_store, now| {
             let mut actions: Vec<Action> =
-                frames.iter().flat_map(|frame| follower.heard(unframed(frame), keeper, now)).collect();
-            actions.extend(follower.settle(keeper, now));
+                frames.iter().flat_map(|frame| follower.receive(unframed(frame), rule_store, now)).collect();
+            actions.extend(follower.apply_pending(rule_store, now));
             actions
         });
         self.fill(link);
@@ -412,7 +412,7 @@ impl Streams {
     fn fill(&mut self, link: LinkId) {
         let Some(state) = self.links.get_mut(&link) else { return };
         let now = self.processes[state.server].clock(self.now);
-        let began_at = self.processes[state.server].life.as_ref().map_or(Nanos::ZERO, |life| life.began_at);
+        let began_at = self.processes[state.server].run.as_ref().map_or(Nanos::ZERO, |life| life.began_at);
         let Some(subscriber) = state.subscriber.as_mut().filter(|_| state.bytes_on_the_way < WINDOW_BYTES)
         else {
             return;
@@ -453,28 +453,28 @@ impl Streams {
         self.queue.push(self.now.plus(TEND_EVERY), Event::Tend { process, life });
         let now = self.processes[process].clock(self.now);
         let Some(feed) = self.processes[process].feed().cloned() else { return };
-        let wants_file = feed.takes_want_of_file() || self.random.one_in(COMPACTS_ONE_IN);
+        let wants_file = feed.takes_snapshot_request() || self.random.one_in(COMPACTS_ONE_IN);
         let state = &mut self.processes[process];
         let version = state.disk.version();
         let link = state.link();
-        if let Some(life) = state.life.as_mut()
+        if let Some(life) = state.run.as_mut()
             && wants_file
             && version > 0
             && !std::mem::replace(&mut life.is_compacting, true)
         {
-            let after = self.random.nanos_between(AT_ONCE, WRITTEN_WITHIN);
+            let after = self.random.nanos_between(AT_ONCE, WRITE_TIMEOUT);
             self.queue.push(self.now.plus(after), Event::Written { process, life: life.number, version });
         }
-        if let (Who::Broker(_), Some(link)) = (self.processes[process].who, link)
+        if let (ProcessId::Broker(_), Some(link)) = (self.processes[process].who, link)
             && self.links.get(&link).is_some_and(|link| link.subscriber.is_some())
         {
-            self.send_up(link, Up::Nodes(feed.nodes(now)));
+            self.send_up(link, FollowerMessage::Nodes(feed.nodes(now)));
         }
     }
 
     fn written(&mut self, process: usize, version: u64) {
         let state = &mut self.processes[process];
-        let Some(life) = state.life.as_mut() else { return };
+        let Some(life) = state.run.as_mut() else { return };
         life.is_compacting = false;
         // A file that came meanwhile may be newer.
         if state.disk.file.as_ref().is_some_and(|file| file.version() < version) {
@@ -488,9 +488,9 @@ impl Streams {
     }
 }
 
-fn unframed(frame: &Bytes) -> Down {
+fn unframed(frame: &Bytes) -> ServerMessage {
     let mut bytes = BytesMut::from(&frame[..]);
     let message = take_first(&mut bytes, MESSAGE_BYTES_MAX).ok().flatten().expect("a whole message");
     assert!(bytes.is_empty(), "rules: a message has something behind it");
-    Down::decode(&message).expect("a message that was encoded here")
+    ServerMessage::decode(&message).expect("a message that was encoded here")
 }

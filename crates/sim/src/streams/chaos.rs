@@ -1,6 +1,6 @@
 //! Bad luck on the way of rules, drawn from a seed.
 
-use super::{StreamFault, StreamRegion, StreamScenario, Who};
+use super::{ProcessId, StreamFault, StreamRegion, StreamScenario};
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::{BOOTED_BEFORE, Fault};
@@ -54,11 +54,11 @@ fn add(
 ) {
     let ends = begins.plus(lasts);
     let plane = random.index(fleet.planes);
-    let broker = Who::Broker(random.index(fleet.brokers));
-    let node = Who::Node(random.index(fleet.nodes));
+    let broker = ProcessId::Broker(random.index(fleet.brokers));
+    let node = ProcessId::Node(random.index(fleet.nodes));
     match random.below(7) {
         0 => {
-            let who = Who::Plane(plane);
+            let who = ProcessId::Plane(plane);
             faults.push((begins, StreamFault::Crash { who }));
             faults.push((ends, StreamFault::Start { who, forgets: random.one_in(3) }));
         }
@@ -71,7 +71,7 @@ fn add(
             faults.push((ends, StreamFault::Start { who: broker, forgets: true }));
         }
         3 => {
-            let who = *random.pick(&[broker, Who::Plane(plane)]);
+            let who = *random.pick(&[broker, ProcessId::Plane(plane)]);
             faults.push((begins, StreamFault::Pause { who, length: lasts }));
         }
         4 => {
@@ -93,11 +93,11 @@ fn add(
 /// What a node's own fault does to its rules: they are on its disk when it is back.
 fn of_node(fault: Fault) -> Option<StreamFault> {
     Some(match fault {
-        Fault::Crash { node } => StreamFault::Crash { who: Who::Node(node) },
-        Fault::Start { node } => StreamFault::Start { who: Who::Node(node), forgets: false },
+        Fault::Crash { node } => StreamFault::Crash { who: ProcessId::Node(node) },
+        Fault::Start { node } => StreamFault::Start { who: ProcessId::Node(node), forgets: false },
         // One that lasts longer changes nothing here: a node that stands still decides nothing.
         Fault::Pause { node, length } => {
-            StreamFault::Pause { who: Who::Node(node), length: length.min(PAUSES_WITHIN) }
+            StreamFault::Pause { who: ProcessId::Node(node), length: length.min(PAUSES_WITHIN) }
         }
         _ => return None,
     })

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use tidegate_control::stream::{Applied, Feed, Keeper, PastReset, Standing};
+use tidegate_control::stream::{ApplyResult, Feed, PastReset, RuleStore, RulesStatus};
 use tidegate_core::Nanos;
 use tidegate_rules::{
     Delta, DocumentName, LookupSeed, OverrideName, RuleChange, Snapshot, SnapshotId, SnapshotWriter,
@@ -48,11 +48,11 @@ pub(super) struct Keeping<'p> {
     pub(super) now: Nanos,
 }
 
-impl Keeper for Keeping<'_> {
-    fn standing(&self) -> Standing {
+impl RuleStore for Keeping<'_> {
+    fn status(&self) -> RulesStatus {
         let partial = self.disk.partial.as_ref();
         let partial = partial.filter(|(_, bytes)| !bytes.is_empty());
-        Standing {
+        RulesStatus {
             version: self.disk.version(),
             partial: partial.map(|(id, bytes)| (*id, bytes.len() as u64)),
         }
@@ -90,7 +90,7 @@ impl Keeper for Keeping<'_> {
         Ok(came.version())
     }
 
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied {
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult {
         for (version, delta) in changes {
             assert!(*version == self.disk.version() + 1, "rules: version {version} came out of turn");
             assert!(*delta == delta_of(*version), "rules: what came as version {version} is another");
@@ -99,7 +99,7 @@ impl Keeper for Keeping<'_> {
         }
         match self.feed {
             Some(feed) => feed.take(changes, self.now),
-            None => Applied { version: self.disk.version(), refused: None },
+            None => ApplyResult { version: self.disk.version(), refused: None },
         }
     }
 
@@ -107,7 +107,7 @@ impl Keeper for Keeping<'_> {
         assert!(resets_in(reset.version), "rules: version {} reset nobody", reset.version);
         self.disk.resets.insert(reset.version);
         if let Some(feed) = self.feed {
-            feed.hear_of_reset(reset.clone(), self.now);
+            feed.receive_reset(reset.clone(), self.now);
         }
     }
 

@@ -3,19 +3,19 @@
 use super::carrying::Event;
 use super::disk::Disk;
 use super::link::End;
-use super::{StreamFault, Streams, Who};
+use super::{ProcessId, StreamFault, Streams};
 
 impl Streams {
     pub(super) fn fault(&mut self, fault: StreamFault) {
         if let Some(kind) = fault.kind() {
             self.fired.count(kind);
         }
-        self.note(fault);
+        self.record(fault);
         match fault {
             StreamFault::Crash { who } => self.crash(self.place(who)),
             StreamFault::Start { who, forgets } => {
                 let process = self.place(who);
-                if forgets && self.processes[process].life.is_none() {
+                if forgets && self.processes[process].run.is_none() {
                     self.processes[process].disk = Disk::default();
                 }
                 self.start(process);
@@ -45,7 +45,7 @@ impl Streams {
         }
     }
 
-    fn place(&self, who: Who) -> usize {
+    fn place(&self, who: ProcessId) -> usize {
         let found = self.processes.iter().position(|process| process.who == who);
         found.expect("a scenario's faults are of its processes")
     }
@@ -57,6 +57,6 @@ impl Streams {
         for link in links.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.close(link, End::Server);
         }
-        self.processes[process].life = None;
+        self.processes[process].run = None;
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use std::collections::VecDeque;
-use tidegate_control::stream::{Subscriber, Up};
+use tidegate_control::stream::{FollowerMessage, Subscriber};
 use tidegate_core::Nanos;
 
 /// From a node to its broker, one way.
@@ -30,7 +30,7 @@ pub(super) struct Link {
     /// From the follower's hello on.
     pub(super) subscriber: Option<Subscriber>,
     pub(super) down: Pipe<Bytes>,
-    pub(super) up: Pipe<Up>,
+    pub(super) up: Pipe<FollowerMessage>,
     /// That the follower hasn't taken.
     pub(super) bytes_on_the_way: usize,
     pub(super) fills_at: Nanos,

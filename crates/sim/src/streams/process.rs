@@ -2,19 +2,19 @@
 
 use super::disk::{Disk, Keeping};
 use super::link::LinkId;
-use super::{StreamScenario, Who};
+use super::{ProcessId, StreamScenario};
 use std::sync::Arc;
-use tidegate_control::stream::{Feed, Follower, Identity, Role};
+use tidegate_control::stream::{Feed, Follower, FollowerRole, Identity};
 use tidegate_core::Nanos;
 
 const SOFTWARE: &str = "simulated";
 
 #[derive(Debug)]
 pub(super) struct Process {
-    pub(super) who: Who,
+    pub(super) who: ProcessId,
     pub(super) disk: Disk,
     /// `None` while it is down.
-    pub(super) life: Option<Life>,
+    pub(super) run: Option<ProcessRun>,
     pub(super) lives: u64,
     pub(super) paused_until: Nanos,
     pub(super) is_cut: bool,
@@ -27,9 +27,9 @@ pub(super) struct Process {
     region: usize,
 }
 
-/// From a start to an end.
+/// One run of a process, from its start to its end.
 #[derive(Debug)]
-pub(super) struct Life {
+pub(super) struct ProcessRun {
     pub(super) number: u64,
     /// Its own clock begins here.
     pub(super) began_at: Nanos,
@@ -46,14 +46,14 @@ pub(super) struct Life {
 impl Process {
     /// Control planes, then brokers, then nodes. A control plane has the first version, all others nothing.
     pub(super) fn all_of(scenario: &StreamScenario) -> Vec<Process> {
-        let plane = |plane| Process::new(Who::Plane(plane), usize::MAX, Vec::new(), Nanos::ZERO);
+        let plane = |plane| Process::new(ProcessId::Plane(plane), usize::MAX, Vec::new(), Nanos::ZERO);
         let planes: Vec<usize> = (0..scenario.planes).collect();
         let mut all: Vec<Process> = (0..scenario.planes).map(plane).collect();
         let mut brokers_of = Vec::new();
         for (index, region) in scenario.regions.iter().enumerate() {
             let first = all.len();
             all.extend((0..region.brokers).map(|broker| {
-                let who = Who::Broker(first - scenario.planes + broker);
+                let who = ProcessId::Broker(first - scenario.planes + broker);
                 Process::new(who, index, planes.clone(), region.away)
             }));
             brokers_of.push((first..all.len()).collect::<Vec<_>>());
@@ -65,18 +65,18 @@ impl Process {
             let (servers, away) =
                 if brokers.is_empty() { (&planes, region.away) } else { (brokers, super::link::NEAR) };
             for _ in 0..region.nodes {
-                let who = Who::Node(all.len() - first);
+                let who = ProcessId::Node(all.len() - first);
                 all.push(Process::new(who, index, servers.clone(), away));
             }
         }
         all
     }
 
-    fn new(who: Who, region: usize, servers: Vec<usize>, away: Nanos) -> Self {
+    fn new(who: ProcessId, region: usize, servers: Vec<usize>, away: Nanos) -> Self {
         Process {
             who,
             disk: Disk::default(),
-            life: None,
+            run: None,
             lives: 0,
             paused_until: Nanos::ZERO,
             is_cut: false,
@@ -89,18 +89,18 @@ impl Process {
 
     pub(super) fn name(&self) -> String {
         match self.who {
-            Who::Plane(plane) => format!("plane-{plane}"),
-            Who::Broker(broker) => format!("broker-{broker}"),
-            Who::Node(node) => format!("node-{node}"),
+            ProcessId::Plane(plane) => format!("plane-{plane}"),
+            ProcessId::Broker(broker) => format!("broker-{broker}"),
+            ProcessId::Node(node) => format!("node-{node}"),
         }
     }
 
     /// Begins with what is on its disk, as a real one does. `seed`: its chance.
     pub(super) fn start(&mut self, seed: u64, now: Nanos) {
         self.lives += 1;
-        let serves = !matches!(self.who, Who::Node(_));
+        let serves = !matches!(self.who, ProcessId::Node(_));
         let feed = serves.then(|| Feed::new(&self.name(), SOFTWARE));
-        let role = if serves { Role::Broker } else { Role::Node };
+        let role = if serves { FollowerRole::Broker } else { FollowerRole::Node };
         let identity = Identity {
             node: self.name().into(),
             region: format!("region-{}", self.region).into(),
@@ -109,7 +109,7 @@ impl Process {
         };
         let follows = !self.servers.is_empty();
         let mut follower = follows.then(|| Follower::new(identity, self.servers.len(), seed, Nanos::ZERO));
-        if let (Who::Broker(_), Some(feed), Some(file)) = (self.who, &feed, &self.disk.file) {
+        if let (ProcessId::Broker(_), Some(feed), Some(file)) = (self.who, &feed, &self.disk.file) {
             feed.offer(Arc::clone(file));
             let taken = feed.take(&self.disk.changes, Nanos::ZERO);
             assert!(taken.refused.is_none(), "rules: {} can't serve its disk: {taken:?}", self.name());
@@ -117,7 +117,7 @@ impl Process {
         if let Some(follower) = &mut follower {
             follower.begins_with(&Keeping { disk: &mut self.disk, feed: None, now: Nanos::ZERO });
         }
-        self.life = Some(Life {
+        self.run = Some(ProcessRun {
             number: self.lives,
             began_at: now,
             feed,
@@ -131,18 +131,18 @@ impl Process {
 
     /// How long it lives.
     pub(super) fn clock(&self, now: Nanos) -> Nanos {
-        self.life.as_ref().map_or(Nanos::ZERO, |life| now.minus(life.began_at))
+        self.run.as_ref().map_or(Nanos::ZERO, |life| now.minus(life.began_at))
     }
 
     pub(super) fn is_life(&self, number: u64) -> bool {
-        self.life.as_ref().is_some_and(|life| life.number == number)
+        self.run.as_ref().is_some_and(|life| life.number == number)
     }
 
     pub(super) fn link(&self) -> Option<LinkId> {
-        self.life.as_ref()?.link
+        self.run.as_ref()?.link
     }
 
     pub(super) fn feed(&self) -> Option<&Arc<Feed>> {
-        self.life.as_ref()?.feed.as_ref()
+        self.run.as_ref()?.feed.as_ref()
     }
 }

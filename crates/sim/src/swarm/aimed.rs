@@ -13,7 +13,7 @@ use crate::chaos::situations::{NEWCOMER, SUBJECT, history, requests_of};
 use crate::coverage::{Coverage, EventKind, NodeState, StoreState, Triple};
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Change, Scenario, policy_of_size};
+use crate::scenario::{Arrival, Audit, LimitChange, Scenario, policy_of_size};
 use crate::simulation::{Simulation, shard_of};
 use in_world::Regions;
 use tidegate_core::Nanos;
@@ -54,7 +54,7 @@ pub fn aims(missing: impl IntoIterator<Item = (Triple, u64)>) -> Vec<Aim> {
 
 /// What episodes that aim at some situations came to.
 #[derive(Clone, Debug, Default)]
-pub struct Covered {
+pub struct CoverageReport {
     pub coverage: Coverage,
     pub episodes: u64,
     /// For each situation the first seed of an episode in which something was violated, and what.
@@ -62,8 +62,8 @@ pub struct Covered {
 }
 
 /// Runs and judges episodes that aim at some situations until each was met as often as wanted.
-pub fn cover(aim: &Aim) -> Covered {
-    let mut covered = Covered::default();
+pub fn cover(aim: &Aim) -> CoverageReport {
+    let mut covered = CoverageReport::default();
     for seed in 0..TRIES_MAX {
         let is_wanted = |(event, wanted): &&(EventKind, u64)| {
             covered.coverage.of((aim.node, aim.store, *event)) < *wanted
@@ -248,5 +248,5 @@ fn change(scenario: &mut Scenario, at: Nanos, random: &mut Random, size_of: impl
     let policy = policy_of_size(&key.policy, size_of(key.size()));
     let mut heard_at = vec![at.plus(Nanos::from_millis(random.below(500))); scenario.nodes];
     heard_at[SUBJECT] = at;
-    scenario.changes.push(Change { keys: 0..1, policy, heard_at });
+    scenario.changes.push(LimitChange { keys: 0..1, policy, heard_at });
 }

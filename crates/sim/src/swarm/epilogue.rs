@@ -2,7 +2,7 @@
 //! joins now gets what a perfect limiter would give it, and a denial is right.
 
 use crate::scenario::{Arrival, LimitUse, Template};
-use crate::simulation::{Answered, Simulation};
+use crate::simulation::{RequestResult, Simulation};
 use crate::trace::AnswerPath;
 use tidegate_core::{Accuracy, Nanos};
 
@@ -146,7 +146,7 @@ fn is_admitted_after_waiting(
     simulation: &mut Simulation,
     node: usize,
     template: usize,
-    denied: Answered,
+    denied: RequestResult,
     waits: u32,
 ) -> Checked {
     let Some(wait) = denied.retry_after.filter(|wait| *wait <= WAITS_AT_MOST) else { return Ok(()) };
@@ -167,7 +167,7 @@ fn is_admitted_after_waiting(
 }
 
 /// The same for a key that is hot: it is denied up to 100 ms early, while its node waits for the next lease.
-fn ask_patiently(simulation: &mut Simulation, node: usize, template: usize) -> Result<Answered, String> {
+fn ask_patiently(simulation: &mut Simulation, node: usize, template: usize) -> Result<RequestResult, String> {
     let mut answer = ask(simulation, node, template)?;
     let is_hot = simulation.keys()[simulation.key_of(template)].is_hot;
     for _ in 0..LEASES_WAITED_FOR {
@@ -180,14 +180,14 @@ fn ask_patiently(simulation: &mut Simulation, node: usize, template: usize) -> R
 }
 
 /// One request, and its answer. A node that finds out by asking that its store has lost the key isn't verified that once.
-fn ask(simulation: &mut Simulation, node: usize, template: usize) -> Result<Answered, String> {
+fn ask(simulation: &mut Simulation, node: usize, template: usize) -> Result<RequestResult, String> {
     match ask_once(simulation, node, template) {
         Err(_) => ask_once(simulation, node, template),
         answer => answer,
     }
 }
 
-fn ask_once(simulation: &mut Simulation, node: usize, template: usize) -> Result<Answered, String> {
+fn ask_once(simulation: &mut Simulation, node: usize, template: usize) -> Result<RequestResult, String> {
     let refused_before = simulation.refused_keys();
     simulation.inject_request(Arrival { at: simulation.now(), node, template });
     simulation.run_until(simulation.now().plus(ANSWERED_WITHIN));

@@ -1,14 +1,14 @@
 //! One scenario of a seed: which it is, how it is run, and what must hold at its end.
 
 use super::epilogue;
-use crate::chaos::{self, Pattern, Trouble};
+use crate::chaos::{self, ChaosPattern, Trouble};
 use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::fired::Fired;
 use crate::random::Random;
-use crate::scenario::{Audit, Change, NodeFlaw, Scenario, burst_of, gcra, limit_of, size_of};
+use crate::scenario::{Audit, LimitChange, NodeFlaw, Scenario, burst_of, gcra, limit_of, size_of};
 use crate::simulation::Simulation;
-use crate::streams::{StreamScenario, Streams, Travelled, chaos as stream_chaos};
+use crate::streams::{RuleDeliveryTimes, StreamScenario, Streams, chaos as stream_chaos};
 use crate::world::chaos::{self as world_chaos, WorldTrouble};
 use crate::world::quota_chaos;
 use crate::world::scenario::{WorldFlaw, WorldScenario};
@@ -98,17 +98,17 @@ impl Mistake {
     ];
 
     /// What every second episode aims at, so that the mistake matters.
-    fn pattern(self) -> Option<Pattern> {
+    fn pattern(self) -> Option<ChaosPattern> {
         match self {
-            Mistake::KeepsLeasedLimit => Some(Pattern::LoweredLease),
-            Mistake::DrawsHalf => Some(Pattern::LeaseBurst),
-            Mistake::AssumesToBeAlone => Some(Pattern::FreeOutage),
-            Mistake::KeepsDebts => Some(Pattern::LoweredBurst),
-            Mistake::MergesFloorByMax => Some(Pattern::FloorGrowth),
-            Mistake::MissesResets => Some(Pattern::MissedReset),
-            Mistake::TrustsExpiredHolds => Some(Pattern::HeldPause),
-            Mistake::RepeatsOrders => Some(Pattern::ReplayedReset),
-            Mistake::FollowsWallClock => Some(Pattern::SkewedClocks),
+            Mistake::KeepsLeasedLimit => Some(ChaosPattern::LoweredLease),
+            Mistake::DrawsHalf => Some(ChaosPattern::LeaseBurst),
+            Mistake::AssumesToBeAlone => Some(ChaosPattern::FreeOutage),
+            Mistake::KeepsDebts => Some(ChaosPattern::LoweredBurst),
+            Mistake::MergesFloorByMax => Some(ChaosPattern::FloorGrowth),
+            Mistake::MissesResets => Some(ChaosPattern::MissedReset),
+            Mistake::TrustsExpiredHolds => Some(ChaosPattern::HeldPause),
+            Mistake::RepeatsOrders => Some(ChaosPattern::ReplayedReset),
+            Mistake::FollowsWallClock => Some(ChaosPattern::SkewedClocks),
             _ => None,
         }
     }
@@ -153,9 +153,9 @@ pub enum Episode {
     Quotas(Box<WorldScenario>),
 }
 
-/// An episode that went well.
+/// The report of an episode that passed.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct EpisodeReport {
     pub fired: Fired,
     pub simulated: Nanos,
     pub trace_hash: u64,
@@ -168,7 +168,8 @@ impl Episode {
         let mut random = Random::new(seed ^ 0x7377_6172);
         let aim = mistake.and_then(Mistake::pattern).filter(|_| random.one_in(2));
         // What was mended stays mended: some of the ordinary episodes aim at it.
-        let mended = (mistake.is_none() && random.one_in(MENDED_ONE_IN)).then(|| *random.pick(&Pattern::ALL));
+        let mended =
+            (mistake.is_none() && random.one_in(MENDED_ONE_IN)).then(|| *random.pick(&ChaosPattern::ALL));
         let aim = aim.or(mended);
         let mut episode = match (aim, random.below(8)) {
             (Some(pattern), _) => Episode::Region(Box::new(chaos::aimed_at(pattern, seed)), None),
@@ -268,15 +269,15 @@ impl Episode {
     }
 
     /// Runs it; what is violated is the error.
-    pub fn run(&self) -> Result<Done, String> {
+    pub fn run(&self) -> Result<EpisodeReport, String> {
         self.run_with(None)
     }
 
     /// The same; also returns which situations it met before its end. Regions together aren't judged where a key is reset
     /// or a table is too small for the keys: the books between regions know neither epochs nor what was evicted.
-    pub fn run_observed(&self) -> (Coverage, Result<Done, String>) {
+    pub fn run_observed(&self) -> (Coverage, Result<EpisodeReport, String>) {
         if self.is_beyond_the_books() {
-            let done = Done { fired: Fired::default(), simulated: Nanos::ZERO, trace_hash: 0 };
+            let done = EpisodeReport { fired: Fired::default(), simulated: Nanos::ZERO, trace_hash: 0 };
             return (self.coverage(), Ok(done));
         }
         let mut coverage = Coverage::default();
@@ -292,7 +293,7 @@ impl Episode {
         self.world().is_some_and(|world| world.regions.iter().any(is_beyond))
     }
 
-    fn run_with(&self, coverage: Option<&mut Coverage>) -> Result<Done, String> {
+    fn run_with(&self, coverage: Option<&mut Coverage>) -> Result<EpisodeReport, String> {
         let run = || match self {
             Episode::Region(region, streams) => {
                 run_region(Scenario::clone(region), streams.as_deref(), coverage)
@@ -311,7 +312,7 @@ fn run_region(
     mut scenario: Scenario,
     streams: Option<&StreamScenario>,
     coverage: Option<&mut Coverage>,
-) -> Done {
+) -> EpisodeReport {
     let (begins, ends, seed) = (scenario.boots_at, scenario.ends_at, scenario.seed);
     let suspended = scenario.faults.iter().filter_map(|(_, fault)| match fault {
         Fault::AllPause { length } => Some(*length),
@@ -335,11 +336,11 @@ fn run_region(
         fired.add_all(&travelled.fired);
         trace_hash = trace_hash.rotate_left(7) ^ travelled.trace_hash;
     }
-    Done { fired, simulated, trace_hash }
+    EpisodeReport { fired, simulated, trace_hash }
 }
 
 /// Lets the changed rules travel to the nodes, and notes when each of them arrives.
-fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> Option<Travelled> {
+fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> Option<RuleDeliveryTimes> {
     let travelled = Streams::new(streams?.clone()).run_and_heal();
     for (change, heard_at) in scenario.changes.iter_mut().zip(&travelled.heard_at) {
         change.heard_at.clone_from(heard_at);
@@ -347,7 +348,7 @@ fn deliver_rules(scenario: &mut Scenario, streams: Option<&StreamScenario>) -> O
     Some(travelled)
 }
 
-fn run_world(scenario: WorldScenario, heals: bool, coverage: Option<&mut Coverage>) -> Done {
+fn run_world(scenario: WorldScenario, heals: bool, coverage: Option<&mut Coverage>) -> EpisodeReport {
     let seed = scenario.seed;
     let begins = scenario.regions.iter().map(|region| region.boots_at).min().unwrap_or(START);
     let mut world = WorldSimulation::new(scenario);
@@ -367,7 +368,11 @@ fn run_world(scenario: WorldScenario, heals: bool, coverage: Option<&mut Coverag
         let ended = world.join_cold();
         assert!(ended.is_ok(), "seed {seed}: {}", ended.unwrap_err());
     }
-    Done { fired: world.fired(), simulated: world.now().minus(begins), trace_hash: world.trace_hash() }
+    EpisodeReport {
+        fired: world.fired(),
+        simulated: world.now().minus(begins),
+        trace_hash: world.trace_hash(),
+    }
 }
 
 /// Adds what the generators of a region's scenario leave out.
@@ -428,7 +433,7 @@ fn with_changes(scenario: &mut Scenario, random: &mut Random) -> StreamScenario 
         let key = random.index(scenario.keys.len());
         changed_at.push(START.plus(Nanos::new(random.below(length.get()))));
         let policy = changed(scenario.keys[key].policy, random);
-        scenario.changes.push(Change { keys: key..key + 1, policy, heard_at: Vec::new() });
+        scenario.changes.push(LimitChange { keys: key..key + 1, policy, heard_at: Vec::new() });
     }
     changed_at.sort_unstable();
     stream_chaos::scenario(scenario, changed_at, random)

@@ -5,7 +5,7 @@
 //! it. What happens is the same as one after the other, whichever thread is faster. Only where nobody compares the
 //! regions with each other at every step, and nothing goes wrong that hits several at once.
 
-use super::{Sent, WorldSimulation};
+use super::{StoreMessage, WorldSimulation};
 use crate::scenario::Arrival;
 use crate::simulation::{Simulation, StoreCall};
 use tidegate_core::Nanos;
@@ -46,7 +46,7 @@ impl WorldSimulation {
         for (region, call) in said {
             self.store_events_until(call.at);
             self.now = call.at;
-            self.send(&Sent { region, call });
+            self.send(&StoreMessage { region, call });
         }
         self.store_events_until(Nanos::new(until.get() - 1));
         self.now = until;

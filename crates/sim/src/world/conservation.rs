@@ -5,7 +5,7 @@ use super::WorldSimulation;
 use super::oracle::{before, cell_of};
 use crate::chaos::describe;
 use crate::scenario::KeyPlan;
-use tidegate_core::world::{Unpublished, is_due, spenders};
+use tidegate_core::world::{CellUsage, is_due, spenders};
 use tidegate_core::{CellId, Class, Nanos, Sequence, WorldPolicy};
 use tidegate_node::GivenPolicy;
 
@@ -55,7 +55,7 @@ impl WorldSimulation {
 
     fn is_conserved_of(&self, region: usize, plan: &KeyPlan, cell: &CellId) -> Result<(), String> {
         let counted = self.regions[region].cell_at_store(cell);
-        let row = self.books.row(&self.store.store, region, cell);
+        let row = self.ledger.row(&self.store.store, region, cell);
         // A row that is lost is found by the worker that published it, or by a node that knows of the cell and names it.
         // When the processes of both are gone, nobody looks before somebody asks about the key again.
         let is_known = self.regions[region].known_by_nodes(cell) > 0;
@@ -65,7 +65,7 @@ impl WorldSimulation {
         let others = (0..self.regions.len()).filter(|other| *other != region);
         // A larger count changes nothing: there is nothing left of the limit in any case.
         let believed = plan.size().max(1).saturating_mul(PLAUSIBLE_TIMES);
-        let others = others.map(|other| self.books.row(&self.store.store, other, cell).min(believed));
+        let others = others.map(|other| self.ledger.row(&self.store.store, other, cell).min(believed));
         let others = others.sum::<u64>().min(believed);
         if counted.world < others {
             return Err(format!("the others published {others}, and its store knows of {}", counted.world));
@@ -86,11 +86,11 @@ impl WorldSimulation {
             return Ok(());
         }
         let counted = self.regions[region].cell_at_store(cell);
-        let published = self.books.row(&self.store.store, region, cell);
+        let published = self.ledger.row(&self.store.store, region, cell);
         // By what it can know: it looks again when the others have used a fortieth more.
         let limit = plan.size();
         let used = (counted.total + counted.world).saturating_sub(limit / 20);
-        let unpublished = Unpublished { limit, used, total: counted.total, published };
+        let unpublished = CellUsage { limit, used, total: counted.total, published };
         let earlier_cell = cell_of(plan, before(cell.sequence));
         let earlier = self.regions[region].cell_at_store(&earlier_cell);
         // Nodes know of the others what their last syncs said.

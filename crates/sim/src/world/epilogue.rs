@@ -6,8 +6,8 @@ use super::oracle::{cell_of, faded, rounding};
 use super::scenario::away;
 use crate::chaos::describe;
 use crate::network::Network;
-use crate::scenario::{Arrival, LimitUse, Place, Scenario, Template};
-use crate::simulation::{Answered, Simulation};
+use crate::scenario::{Arrival, LimitUse, RegionShare, Scenario, Template};
+use crate::simulation::{RequestResult, Simulation};
 use crate::trace::AnswerPath;
 use tidegate_core::{Accuracy, Nanos};
 
@@ -40,7 +40,7 @@ impl WorldSimulation {
         let region = self.regions.len();
         let mut scenario = Scenario::calm(self.random.next_u64(), 1, self.scenario_keys().to_vec());
         let policy = super::scenario::HEADROOM;
-        scenario.world = Some(Place { region: format!("region-{region}"), policy });
+        scenario.world = Some(RegionShare { region: format!("region-{region}"), policy });
         (scenario.boots_at, scenario.ends_at) = (self.now, self.now);
         self.regions.push(Simulation::new(scenario));
         self.networks.push(Network::new(away(0), 1, self.random.fork()));
@@ -87,7 +87,7 @@ impl WorldSimulation {
         for sequence in self.live_cells(plan) {
             let cell = cell_of(plan, sequence);
             let of = |region: usize| {
-                let row = self.books.row(&self.store.store, region, &cell);
+                let row = self.ledger.row(&self.store.store, region, &cell);
                 self.oracle.admitted_by(region, key, sequence).saturating_sub(row)
             };
             let units: u64 = (0..self.regions.len()).filter(|region| *region != cold).map(of).sum();
@@ -102,7 +102,7 @@ impl WorldSimulation {
     }
 
     /// One request and its answer; what is denied for a moment only is asked again.
-    fn ask_patiently(&mut self, region: usize, template: usize, key: usize) -> Result<Answered, String> {
+    fn ask_patiently(&mut self, region: usize, template: usize, key: usize) -> Result<RequestResult, String> {
         for _ in 0..TRIES {
             let answer = self.ask(region, template, key)?;
             let waits_shortly = answer.retry_after.is_some_and(|wait| wait <= SHORT_WAIT);
@@ -114,7 +114,7 @@ impl WorldSimulation {
         self.ask(region, template, key)
     }
 
-    fn ask(&mut self, region: usize, template: usize, key: usize) -> Result<Answered, String> {
+    fn ask(&mut self, region: usize, template: usize, key: usize) -> Result<RequestResult, String> {
         let at = self.now;
         self.regions[region].answers = Some(Vec::new());
         self.regions[region].inject_request(Arrival { at, node: 0, template });

@@ -3,10 +3,10 @@
 
 use super::WorldSimulation;
 use crate::chaos::describe;
-use crate::node::FRESH_FOR;
+use crate::node::VIEW_TTL;
 use crate::scenario::{Arrival, KeyPlan};
 use std::collections::BTreeMap;
-use tidegate_core::world::{Unpublished, is_due, spenders};
+use tidegate_core::world::{CellUsage, is_due, spenders};
 use tidegate_core::{Accuracy, CellId, Class, Nanos, WorldPolicy};
 use tidegate_node::GivenPolicy;
 use tidegate_world::OwnerId;
@@ -36,7 +36,7 @@ impl WorldSimulation {
                     continue;
                 }
                 let total = region.counted(&cell);
-                let owner = self.books.owner_of(index);
+                let owner = self.ledger.owner_of(index);
                 let published = owner.and_then(|owner| rows.get(&owner)).copied().unwrap_or_default();
                 if published > 0 && published != total {
                     problems.push(format!(
@@ -45,7 +45,7 @@ impl WorldSimulation {
                 }
                 // By what it can know: it looks again when the others have used a fortieth more, and so do they.
                 let used = (total + all_rows - published).saturating_sub(limit / 20);
-                let unpublished = Unpublished { limit, used, total, published };
+                let unpublished = CellUsage { limit, used, total, published };
                 // Nodes know of the others what their last syncs said.
                 let is_alone = region.known_of_others(&cell) == 0;
                 let regions = spenders(self.sharing_regions(), plan.class == Class::Abuse, is_alone);
@@ -73,7 +73,7 @@ impl WorldSimulation {
     pub fn admits_what_is_spent(&mut self) -> Vec<String> {
         let mut spent: Vec<usize> =
             (0..self.scenario_keys().len()).filter(|key| self.is_spent(*key)).collect();
-        self.run_until(self.now.plus(FRESH_FOR));
+        self.run_until(self.now.plus(VIEW_TTL));
         spent.retain(|key| self.is_spent(*key));
         let now = self.now;
         let admitted = |world: &WorldSimulation, key: usize| -> Vec<u64> {

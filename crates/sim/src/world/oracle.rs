@@ -17,17 +17,17 @@
 //! Nothing is excused by when it happened. That what was lost is published again is what the oracle of conservation
 //! sees to.
 
-use super::books::Books;
+use super::ledger::WorldLedger;
 use crate::chaos::describe;
 use crate::oracle::How;
 use crate::scenario::KeyPlan;
-use crate::simulation::{Admitted, CellView, Denied, Granted, Simulation};
+use crate::simulation::{Admitted, CellView, Denied, Simulation, WorkerGrant};
 use crate::trace::AnswerPath;
 use std::collections::BTreeMap;
 use tidegate_core::world::world_credit;
 use tidegate_core::{CellId, Class, Nanos, Sequence};
 use tidegate_node::GivenPolicy;
-use tidegate_world::Store;
+use tidegate_world::WorldStore;
 
 /// A caller who is told to wait no longer may wait for a lease, or for the next publish.
 const SHORT_WAIT: Nanos = Nanos::from_millis(100);
@@ -43,12 +43,12 @@ struct CellAccounts {
     admitted: BTreeMap<usize, u64>,
     unverified: u64,
     reported: u64,
-    unseen: Unseen,
+    unseen: UnseenAdmissions,
 }
 
 /// What was admitted and not known where something was decided: the most of each.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unseen {
+struct UnseenAdmissions {
     region: u64,
     unpublished: u64,
     in_flight: u64,
@@ -57,13 +57,13 @@ struct Unseen {
     lost: u64,
 }
 
-impl Unseen {
+impl UnseenAdmissions {
     fn sum(&self) -> u64 {
         self.region + self.unpublished + self.in_flight + self.stale + self.departed + self.lost
     }
 
-    fn each(self, other: Unseen, merge: impl Fn(u64, u64) -> u64) -> Unseen {
-        Unseen {
+    fn each(self, other: UnseenAdmissions, merge: impl Fn(u64, u64) -> u64) -> UnseenAdmissions {
+        UnseenAdmissions {
             region: merge(self.region, other.region),
             unpublished: merge(self.unpublished, other.unpublished),
             in_flight: merge(self.in_flight, other.in_flight),
@@ -88,8 +88,8 @@ impl CellAccounts {
 #[derive(Clone, Copy)]
 pub(super) struct Truth<'a> {
     pub(super) regions: &'a [Simulation],
-    pub(super) store: &'a Store,
-    pub(super) books: &'a Books,
+    pub(super) store: &'a WorldStore,
+    pub(super) books: &'a WorldLedger,
 }
 
 impl Truth<'_> {
@@ -103,9 +103,12 @@ impl Truth<'_> {
     }
 
     /// What somebody in a region doesn't know of a cell.
-    fn unseen(&self, region: usize, cell: &CellId, view: CellView) -> Unseen {
+    fn unseen(&self, region: usize, cell: &CellId, view: CellView) -> UnseenAdmissions {
         let spent = |region: usize| self.regions[region].spent(cell.key, cell.sequence);
-        let mut unseen = Unseen { region: spent(region).saturating_sub(view.regional), ..Unseen::default() };
+        let mut unseen = UnseenAdmissions {
+            region: spent(region).saturating_sub(view.regional),
+            ..UnseenAdmissions::default()
+        };
         let mut rows = 0;
         for other in (0..self.regions.len()).filter(|other| *other != region) {
             let published = self.books.published(other, cell);
@@ -134,7 +137,7 @@ impl Truth<'_> {
         key: usize,
         at: (Sequence, Nanos),
         views: [CellView; 2],
-    ) -> Unseen {
+    ) -> UnseenAdmissions {
         let (sequence, now) = at;
         let plan = self.plan(key);
         let of = |sequence, view| self.unseen(region, &cell_of(plan, sequence), view);
@@ -149,10 +152,10 @@ impl WorldOracle {
     pub(super) fn granted(
         &mut self,
         region: usize,
-        granted: &Granted,
+        granted: &WorkerGrant,
         truth: Truth<'_>,
     ) -> Result<(), String> {
-        let Granted { key, sequence, regions, first, now } = *granted;
+        let WorkerGrant { key, sequence, regions, first, now } = *granted;
         let Some(key) = truth.regions[region].index_of(key) else { return Ok(()) };
         let plan = truth.plan(key);
         let at_store = |sequence| truth.regions[region].cell_at_store(&cell_of(plan, sequence));
@@ -171,7 +174,7 @@ impl WorldOracle {
         Ok(())
     }
 
-    fn saw_less(&mut self, key: usize, sequence: Sequence, unseen: Unseen) {
+    fn saw_less(&mut self, key: usize, sequence: Sequence, unseen: UnseenAdmissions) {
         let accounts = self.cells.entry((key, sequence)).or_default();
         accounts.unseen = accounts.unseen.each(unseen, u64::max);
     }

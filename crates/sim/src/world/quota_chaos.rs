@@ -7,7 +7,7 @@ use crate::chaos::signed;
 use crate::fault::Fault;
 use crate::network::{NetworkOptions, Odds, Way};
 use crate::random::Random;
-use crate::scenario::{Arrival, Change, KeyPlan, Scenario, gcra, limit_of, sliding};
+use crate::scenario::{Arrival, KeyPlan, LimitChange, Scenario, gcra, limit_of, sliding};
 use tidegate_core::{Class, Nanos};
 use tidegate_node::GivenPolicy;
 
@@ -51,7 +51,7 @@ pub fn scenario(seed: u64) -> WorldScenario {
     last.changes = regions[0]
         .changes
         .iter()
-        .map(|change| Change { heard_at: vec![last.boots_at; 2], ..change.clone() })
+        .map(|change| LimitChange { heard_at: vec![last.boots_at; 2], ..change.clone() })
         .collect();
     regions.push(last);
     let mut scenario = WorldScenario::calm(seed, regions, HEADROOM, &millis);
@@ -129,7 +129,7 @@ fn change_limit(random: &mut Random, regions: &mut [Scenario]) {
         let policy = scaled(region.keys[0].policy, times);
         let heard = |_| changes_at.plus(Nanos::new(random.below(late_by.get() + 1)));
         let heard_at = (0..region.nodes).map(heard).collect();
-        region.changes = vec![Change { keys: 0..1, policy, heard_at }];
+        region.changes = vec![LimitChange { keys: 0..1, policy, heard_at }];
     }
 }
 

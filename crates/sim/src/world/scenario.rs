@@ -3,10 +3,10 @@
 use crate::fault::Fault;
 use crate::file::{instant, length, offset, seed, timed};
 use crate::network::{Latency, NetworkOptions, Odds, Way};
-use crate::scenario::{Place, Scenario};
+use crate::scenario::{RegionShare, Scenario};
 use serde::{Deserialize, Serialize};
 use tidegate_core::Nanos;
-use tidegate_world::{Policy, Publish};
+use tidegate_world::{PublishPolicy, PublishThreshold};
 
 /// The network of a region that is so far away from the world store: there and back, within a tenth.
 pub fn away(millis: u64) -> NetworkOptions {
@@ -19,7 +19,8 @@ pub fn away(millis: u64) -> NetworkOptions {
 const FEW_ROWS: usize = 7;
 
 /// What regions record in the store if nothing else was set.
-pub const HEADROOM: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+pub const HEADROOM: PublishPolicy =
+    PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
 
 /// What goes wrong between regions. What goes wrong inside of one is in its own scenario, but for what hits
 /// whoever is the worker then.
@@ -143,9 +144,9 @@ impl Default for WorldScenario {
 
 impl WorldScenario {
     /// Regions that are well, so many milliseconds away from a store that is.
-    pub fn calm(seed: u64, mut regions: Vec<Scenario>, policy: Policy, millis_away: &[u64]) -> Self {
+    pub fn calm(seed: u64, mut regions: Vec<Scenario>, policy: PublishPolicy, millis_away: &[u64]) -> Self {
         for (index, region) in regions.iter_mut().enumerate() {
-            region.world = Some(Place { region: format!("region-{index}"), policy });
+            region.world = Some(RegionShare { region: format!("region-{index}"), policy });
             // One that joins late may have no requests after that.
             region.ends_at = region.ends_at.max(region.boots_at.plus(Nanos::from_secs(1)));
         }

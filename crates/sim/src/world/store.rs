@@ -1,24 +1,25 @@
 //! The world store, and what it goes through.
 //!
-//! Real logic: `tidegate_world::Store`, which the SQL stores are compared with.
+//! Real logic: `tidegate_world::WorldStore`, which the SQL stores are compared with.
 
 use super::scenario::WorldFlaw;
-use crate::simulation::{LEAD_FOR, QuotaDone, QuotaStep, StoreDone, StoreStep};
+use crate::simulation::{LEADER_LEASE_TTL, QuotaDone, QuotaStep, StoreDone, StoreStep};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, Nanos};
-use tidegate_node::world::{Done, Step};
+use tidegate_node::world::{Step, StepResult};
 use tidegate_world::{
-    Cursor, Imported, Joined, Joining, OwnerId, Published, RECONCILER, Row, Store, StoredCounts, WorldError,
+    Cursor, ImportPage, JoinReply, JoinRequest, OwnerId, PublishReply, RECONCILER, Row, StoredCounts,
+    WorldError, WorldStore,
 };
 
 #[derive(Debug)]
 pub(super) struct SimulatedStore {
-    pub(super) store: Store,
+    pub(super) store: WorldStore,
     offset_ns: i64,
     pub(super) is_down: bool,
     pub(super) paused_until: Nanos,
     /// A backup.
-    copy: Option<Box<Store>>,
+    copy: Option<Box<WorldStore>>,
     /// How often it was started: what wasn't committed before is undone.
     pub(super) life: u32,
     page_rows: usize,
@@ -35,7 +36,7 @@ const OVERDRAWN_TIMES: u64 = 16;
 impl SimulatedStore {
     pub(super) fn new(offset_ns: i64, page_rows: usize, flaw: Option<WorldFlaw>) -> Self {
         SimulatedStore {
-            store: Store::default(),
+            store: WorldStore::default(),
             offset_ns,
             is_down: false,
             paused_until: Nanos::ZERO,
@@ -94,7 +95,7 @@ impl SimulatedStore {
                 QuotaDone::Slices(Some(slices))
             }
             QuotaStep::Lead { holder } => {
-                QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEAD_FOR, stamp))
+                QuotaDone::Led(self.store.lead(RECONCILER, *holder, LEADER_LEASE_TTL, stamp))
             }
             QuotaStep::Survey => QuotaDone::Surveyed(Some(Box::new(self.store.survey(stamp)))),
             QuotaStep::Grant(term, granted) => {
@@ -105,23 +106,23 @@ impl SimulatedStore {
         }
     }
 
-    fn work(&mut self, step: &Step, stamp: Nanos) -> Done {
+    fn work(&mut self, step: &Step, stamp: Nanos) -> StepResult {
         match step {
-            Step::Join(joining) => Done::Joined(self.join(joining, stamp)),
-            Step::Publish(owner, rows) => Done::Published(Ok(self.publish(*owner, rows, stamp))),
-            Step::Import(since) => Done::Imported(Ok(self.import(*since, stamp))),
-            Step::Check(owner, cells) => Done::Checked(Ok(self.stored_counts(*owner, cells))),
-            Step::Delete => Done::Deleted(Ok(self.store.delete_expired(stamp))),
+            Step::Join(joining) => StepResult::Joined(self.join(joining, stamp)),
+            Step::Publish(owner, rows) => StepResult::Published(Ok(self.publish(*owner, rows, stamp))),
+            Step::Import(since) => StepResult::Imported(Ok(self.import(*since, stamp))),
+            Step::Check(owner, cells) => StepResult::Checked(Ok(self.stored_counts(*owner, cells))),
+            Step::Delete => StepResult::Deleted(Ok(self.store.delete_expired(stamp))),
             other => unreachable!("{other:?} is for the origin"),
         }
     }
 
-    fn join(&mut self, joining: &Joining, stamp: Nanos) -> Result<Joined, WorldError> {
+    fn join(&mut self, joining: &JoinRequest, stamp: Nanos) -> Result<JoinReply, WorldError> {
         if self.flaw != Some(WorldFlaw::OwnersByName) {
             return self.store.join(joining, stamp);
         }
         let of_name = joining.region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
-        self.store.join(&Joining { origin: joining.origin ^ of_name, ..joining.clone() }, stamp)
+        self.store.join(&JoinRequest { origin: joining.origin ^ of_name, ..joining.clone() }, stamp)
     }
 
     fn stored_counts(&self, owner: OwnerId, cells: &[CellId]) -> StoredCounts {
@@ -131,7 +132,7 @@ impl SimulatedStore {
         self.store.stored_counts(owner, cells)
     }
 
-    fn import(&self, since: Cursor, stamp: Nanos) -> Imported {
+    fn import(&self, since: Cursor, stamp: Nanos) -> ImportPage {
         let mut imported = self.store.import(since, self.page_rows, stamp);
         if self.flaw == Some(WorldFlaw::IgnoresOverdrawn) {
             imported.components.retain(|row| row.count <= OVERDRAWN_TIMES * row.limit.max(1));
@@ -140,7 +141,7 @@ impl SimulatedStore {
         imported
     }
 
-    fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> Published {
+    fn publish(&mut self, owner: OwnerId, rows: &[Row], stamp: Nanos) -> PublishReply {
         let Some(told) = &self.adds else { return self.store.publish(owner, rows, stamp) };
         let stored: BTreeMap<(CellId, OwnerId), u64> =
             self.store.components().map(|row| ((row.cell, row.owner), row.count)).collect();
@@ -155,7 +156,7 @@ impl SimulatedStore {
     }
 
     /// The worker hears that its rows were written.
-    pub(super) fn heard(&mut self, step: &StoreStep) {
+    pub(super) fn receive(&mut self, step: &StoreStep) {
         if let (StoreStep::Work(Step::Publish(owner, rows)), Some(told)) = (step, &mut self.adds) {
             told.extend(rows.iter().map(|row| ((row.cell, *owner), row.count)));
         }

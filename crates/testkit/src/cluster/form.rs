@@ -15,7 +15,7 @@ const TAGS_OF_LOWEST_SLOTS: [&str; 3] = ["3560", "450", "7593"];
 /// A node that was silent for so long is suspected. Short, so that tests are; long against a busy machine.
 const NODE_TIMEOUT_MS: &str = "1500";
 /// Nodes agree by gossip, a few rounds of a second at most.
-pub(super) const AGREE_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) async fn form(binary: RedisBinary) -> RedisCluster {
     let mut starting: JoinSet<Redis> = (0..2 * SHARDS).map(|_| start_node(binary)).collect();
@@ -81,7 +81,7 @@ impl RedisCluster {
     /// Every node knows every node, and would serve.
     pub(super) async fn wait_acquainted(&self) {
         let count = self.nodes().count();
-        until_ok("nodes that know each other", AGREE_WITHIN, || async move {
+        until_ok("nodes that know each other", AGREEMENT_TIMEOUT, || async move {
             for node in self.nodes() {
                 let view = View::of(node).await.map_err(|error| format!("{}: {error}", node.address()))?;
                 if !view.is_ok || view.nodes.iter().filter(|seen| seen.is_known).count() != count {
@@ -95,7 +95,7 @@ impl RedisCluster {
 
     /// Every node knows who replicates whom, and every replica is in sync.
     async fn wait_serving(&self) {
-        until_ok("replicas in sync", AGREE_WITHIN, || async move {
+        until_ok("replicas in sync", AGREEMENT_TIMEOUT, || async move {
             for node in self.nodes() {
                 let view = View::of(node).await.map_err(|error| format!("{}: {error}", node.address()))?;
                 if !view.is_ok || !self.are_replicas_attached(&view) {

@@ -3,9 +3,9 @@
 
 use super::RedisCluster;
 use super::form::id;
-use crate::client::Client;
+use crate::client::RespClient;
 use crate::redis::Redis;
-use crate::reply::Reply;
+use crate::reply::RespValue;
 
 /// Keys moved by one command.
 const KEYS_PER_BATCH: &str = "100";
@@ -13,9 +13,9 @@ const MIGRATE_WITHIN_MS: &str = "5000";
 
 /// A slot's way from one primary to another, with a connection to either.
 struct Move<'a> {
-    from: Client,
+    from: RespClient,
     from_id: String,
-    to: Client,
+    to: RespClient,
     to_id: String,
     target: &'a Redis,
 }
@@ -28,7 +28,7 @@ impl RedisCluster {
             slot_move.begin(slot).await;
             slot_move.carry_keys(slot).await;
             slot_move.finish(slot).await;
-            self.tell_others(slot, &slot_move.to_id).await;
+            self.announce_slot(slot, &slot_move.to_id).await;
         }
     }
 
@@ -50,7 +50,7 @@ impl RedisCluster {
     }
 
     /// Others would learn it by gossip; told, they know when this returns.
-    async fn tell_others(&self, slot: u16, owner: &str) {
+    async fn announce_slot(&self, slot: u16, owner: &str) {
         for node in self.nodes() {
             // Replicas refuse, and a killed node doesn't answer: both learn it by gossip.
             let _ = node.command(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", owner]).await;
@@ -71,14 +71,14 @@ impl Move<'_> {
         let (host, port) = (self.target.address().ip().to_string(), self.target.address().port().to_string());
         loop {
             let list = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), KEYS_PER_BATCH];
-            let Reply::Array(keys) = demand(&mut self.from, &list).await else { return };
+            let RespValue::Array(keys) = demand(&mut self.from, &list).await else { return };
             if keys.is_empty() {
                 return;
             }
             let head = ["MIGRATE", &host, &port, "", "0", MIGRATE_WITHIN_MS, "REPLACE", "KEYS"];
             let mut words: Vec<&[u8]> = head.iter().map(|word| word.as_bytes()).collect();
             for key in &keys {
-                let Reply::Bulk(Some(key)) = key else { panic!("a key that isn't one: {key:?}") };
+                let RespValue::Bulk(Some(key)) = key else { panic!("a key that isn't one: {key:?}") };
                 words.push(key);
             }
             demand(&mut self.from, &words).await;
@@ -94,9 +94,9 @@ impl Move<'_> {
     }
 }
 
-async fn demand<A: AsRef<[u8]>>(client: &mut Client, arguments: &[A]) -> Reply {
+async fn demand<A: AsRef<[u8]>>(client: &mut RespClient, arguments: &[A]) -> RespValue {
     match client.command(arguments).await {
-        Ok(Reply::Error(problem)) => panic!("the slot can't be moved: {problem}"),
+        Ok(RespValue::Error(problem)) => panic!("the slot can't be moved: {problem}"),
         Ok(reply) => reply,
         Err(error) => panic!("the slot can't be moved: {error}"),
     }

@@ -9,17 +9,17 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// A node that is stopped doesn't answer; the others' views count without it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct View {
     /// The node would serve requests.
     pub(super) is_ok: bool,
-    pub(super) nodes: Vec<SeenNode>,
+    pub(super) nodes: Vec<NodeView>,
 }
 
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct SeenNode {
+pub(super) struct NodeView {
     pub(super) id: String,
     pub(super) address: String,
     pub(super) is_primary: bool,
@@ -36,24 +36,24 @@ impl View {
             let info = node.command(&["CLUSTER", "INFO"]).await?.text().unwrap_or_default();
             let nodes = node.command(&["CLUSTER", "NODES"]).await?.text().unwrap_or_default();
             let is_ok = info.lines().any(|line| line == "cluster_state:ok");
-            Ok(View { is_ok, nodes: nodes.lines().filter_map(SeenNode::parse).collect() })
+            Ok(View { is_ok, nodes: nodes.lines().filter_map(NodeView::parse).collect() })
         };
-        tokio::time::timeout(ANSWER_WITHIN, asked).await.unwrap_or_else(|late| Err(late.into()))
+        tokio::time::timeout(REPLY_TIMEOUT, asked).await.unwrap_or_else(|late| Err(late.into()))
     }
 
-    pub(super) fn at(&self, address: SocketAddr) -> Option<&SeenNode> {
+    pub(super) fn at(&self, address: SocketAddr) -> Option<&NodeView> {
         let address = address.to_string();
         self.nodes.iter().find(|node| node.address == address)
     }
 }
 
-impl SeenNode {
+impl NodeView {
     /// `id host:port@bus[,name] flags primary ping pong epoch link slot…`
-    fn parse(line: &str) -> Option<SeenNode> {
+    fn parse(line: &str) -> Option<NodeView> {
         let mut words = line.split_whitespace();
         let (id, address, flags, primary) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let flags: Vec<&str> = flags.split(',').collect();
-        Some(SeenNode {
+        Some(NodeView {
             id: id.to_owned(),
             address: address.split('@').next()?.to_owned(),
             is_primary: flags.contains(&"master"),
@@ -86,7 +86,7 @@ mod tests {
     fn nodes_are_read_with_their_slots() {
         let line =
             "07c3 127.0.0.1:7001@17001,host myself,master - 0 1426238317239 4 connected 0-5460 9 [93-<-292f]";
-        let node = SeenNode::parse(line).unwrap();
+        let node = NodeView::parse(line).unwrap();
         assert_eq!((node.id.as_str(), node.address.as_str()), ("07c3", "127.0.0.1:7001"));
         assert!(node.is_primary && node.is_known && node.replicates.is_none());
         assert!(node.owns(5460) && node.owns(9) && !node.owns(5461) && !node.owns(93 + 5461));
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_replica_names_its_primary() {
-        let node = SeenNode::parse("1a 127.0.0.1:7002@17002 slave 07c3 0 1 4 connected").unwrap();
+        let node = NodeView::parse("1a 127.0.0.1:7002@17002 slave 07c3 0 1 4 connected").unwrap();
         assert_eq!(node.replicates.as_deref(), Some("07c3"));
         assert!(!node.is_primary && !node.has_slots());
     }

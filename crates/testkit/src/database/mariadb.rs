@@ -1,6 +1,6 @@
 //! A MariaDB server.
 
-use super::{DatabaseServer, Known, Plan, find, is_root, output, rows, shared};
+use super::{DatabaseServer, Plan, SharedServer, find, is_root, output, rows, shared};
 use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
 use crate::directory::Directory;
 use crate::server::on_free_port;
@@ -77,7 +77,7 @@ impl MariaDb {
 
     /// One for all tests that run at the same time; gone with the last of them.
     pub async fn shared() -> Arc<Self> {
-        static SHARED: Known<MariaDb> = Known::const_new(Weak::new());
+        static SHARED: SharedServer<MariaDb> = SharedServer::const_new(Weak::new());
         shared(&SHARED, MariaDb::start()).await
     }
 

@@ -1,6 +1,6 @@
 //! A PostgreSQL server.
 
-use super::{DatabaseServer, Known, Plan, User, find, is_root, output, rows, run_as, shared, user_of};
+use super::{DatabaseServer, Plan, SharedServer, User, find, is_root, output, rows, run_as, shared, user_of};
 use crate::certificates::{self, AUTHORITY, CERTIFICATE, KEY};
 use crate::directory::Directory;
 use crate::server::on_free_port;
@@ -75,7 +75,7 @@ impl Postgres {
 
     /// One for all tests that run at the same time; gone with the last of them.
     pub async fn shared() -> Arc<Self> {
-        static SHARED: Known<Postgres> = Known::const_new(Weak::new());
+        static SHARED: SharedServer<Postgres> = SharedServer::const_new(Weak::new());
         shared(&SHARED, Postgres::start()).await
     }
 

@@ -1,7 +1,7 @@
 //! One client's connection through the proxy: two ways, and how it ends.
 
 use super::Counters;
-use super::fault::{Fault, Way};
+use super::fault::{ProxyFault, Way};
 use super::way::{Broken, Carrier, carry};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const READ_BYTES: usize = 16 * 1024;
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) upstream: SocketAddr,
-    pub(super) faults: watch::Receiver<Fault>,
+    pub(super) faults: watch::Receiver<ProxyFault>,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -27,7 +27,7 @@ impl Connection {
             // Wherever it waits, e.g. for an upstream that doesn't take connections.
             _ = faults.wait_for(|fault| fault.ends_connections()) => {}
         }
-        if *self.faults.borrow() == Fault::Reset {
+        if *self.faults.borrow() == ProxyFault::Reset {
             // Closing then sends RST instead of FIN.
             let _ = client.set_zero_linger();
         }
@@ -53,7 +53,7 @@ impl Connection {
     async fn swallow(&mut self, client: &mut TcpStream) -> Result<(), Broken> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut is_lost, mut is_open) = (false, true);
-        while *self.faults.borrow_and_update() == Fault::Blackhole {
+        while *self.faults.borrow_and_update() == ProxyFault::Blackhole {
             tokio::select! {
                 changed = self.faults.changed() => changed.map_err(|_| Broken)?,
                 read = client.read(&mut buffer), if is_open => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Fault {
+pub enum ProxyFault {
     /// A network that works.
     #[default]
     None,
@@ -43,23 +43,25 @@ pub(super) enum Effect {
     End,
 }
 
-impl Fault {
+impl ProxyFault {
     pub(super) fn effect(self, way: Way) -> Effect {
         match (self, way) {
-            (Fault::None, _) => Effect::Pass,
-            (Fault::Latency(latency), _) => Effect::Delay(latency),
-            (Fault::Bandwidth { bytes_per_second }, _) => Effect::Pace { bytes_per_second },
-            (Fault::Blackhole, _)
-            | (Fault::DropToUpstream, Way::ToUpstream)
-            | (Fault::DropToClient, Way::ToClient) => Effect::Vanish,
-            (Fault::Garbage { seed }, Way::ToClient) => Effect::Garble { seed },
-            (Fault::Reset | Fault::Refuse, _) => Effect::End,
-            (Fault::DropToUpstream | Fault::DropToClient | Fault::Garbage { .. }, _) => Effect::Pass,
+            (ProxyFault::None, _) => Effect::Pass,
+            (ProxyFault::Latency(latency), _) => Effect::Delay(latency),
+            (ProxyFault::Bandwidth { bytes_per_second }, _) => Effect::Pace { bytes_per_second },
+            (ProxyFault::Blackhole, _)
+            | (ProxyFault::DropToUpstream, Way::ToUpstream)
+            | (ProxyFault::DropToClient, Way::ToClient) => Effect::Vanish,
+            (ProxyFault::Garbage { seed }, Way::ToClient) => Effect::Garble { seed },
+            (ProxyFault::Reset | ProxyFault::Refuse, _) => Effect::End,
+            (ProxyFault::DropToUpstream | ProxyFault::DropToClient | ProxyFault::Garbage { .. }, _) => {
+                Effect::Pass
+            }
         }
     }
 
     pub(super) fn ends_connections(self) -> bool {
-        matches!(self, Fault::Reset | Fault::Refuse)
+        matches!(self, ProxyFault::Reset | ProxyFault::Refuse)
     }
 }
 

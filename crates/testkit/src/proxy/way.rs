@@ -4,7 +4,7 @@
 //! Reading goes on while delivery waits, so latency doesn't cost throughput.
 
 use super::Counters;
-use super::fault::{Effect, Fault, Way};
+use super::fault::{Effect, ProxyFault, Way};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -57,7 +57,7 @@ async fn read(mut source: impl AsyncRead + Unpin, queue: mpsc::Sender<Chunk>) ->
 pub(super) struct Carrier<W> {
     way: Way,
     sink: W,
-    faults: watch::Receiver<Fault>,
+    faults: watch::Receiver<ProxyFault>,
     counters: Arc<Counters>,
     connection: u64,
     /// Something vanished or was replaced: nothing may be delivered any more.
@@ -71,7 +71,7 @@ impl<W> Carrier<W> {
     pub(super) fn new(
         way: Way,
         sink: W,
-        faults: watch::Receiver<Fault>,
+        faults: watch::Receiver<ProxyFault>,
         counters: Arc<Counters>,
         connection: u64,
     ) -> Self {

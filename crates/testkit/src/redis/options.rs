@@ -13,7 +13,7 @@ const TAG_OF_SLOT_0: &str = "3560";
 
 /// Options of a server that isn't started yet.
 #[derive(Clone, Default, Debug)]
-pub struct RedisOptions {
+pub struct RedisServerOptions {
     binary: RedisBinary,
     port: Option<u16>,
     security: Security,
@@ -28,7 +28,7 @@ pub(super) enum Security {
     Tls,
 }
 
-impl RedisOptions {
+impl RedisServerOptions {
     #[must_use]
     pub fn binary(mut self, binary: RedisBinary) -> Self {
         self.binary = binary;

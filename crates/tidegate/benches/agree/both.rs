@@ -11,7 +11,7 @@ use crate::time::{Stopwatch, at_next_cell, with_room_in_cell};
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_sim::{Arrival, Fault as Simulated, START, Scenario, Simulation};
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 
 /// The number of this target in docs/bars.md.
 const BAR: u8 = 4;
@@ -139,11 +139,11 @@ fn disturb(setting: &Setting, trouble: Trouble, redis: &Redis, proxy: &FaultProx
             setting.wait_for(redis.demand(&["FLUSHALL"]));
             return;
         }
-        Trouble::Down(from, length) => (Fault::Refuse, from, length),
-        Trouble::Unheard(from, length) => (Fault::DropToClient, from, length),
+        Trouble::Down(from, length) => (ProxyFault::Refuse, from, length),
+        Trouble::Unheard(from, length) => (ProxyFault::DropToClient, from, length),
     };
     stopwatch.wait_until(from);
     proxy.set(fault);
     stopwatch.wait_until(from + length);
-    proxy.set(Fault::None);
+    proxy.set(ProxyFault::None);
 }

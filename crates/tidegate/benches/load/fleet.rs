@@ -79,9 +79,9 @@ impl Node {
     }
 
     /// One request on a connection of its own.
-    pub(crate) fn ask(&self, limit: &Limit) -> Result<Asked, String> {
+    pub(crate) fn ask(&self, limit: &Limit) -> Result<RequestOutcome, String> {
         let answer = self.request(limit).map_err(|error| format!("no answer: {error}\n{}", self.log()))?;
-        Asked::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
+        RequestOutcome::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
     }
 
     fn request(&self, limit: &Limit) -> io::Result<Value> {
@@ -97,25 +97,27 @@ impl Node {
 
     /// Waits for its first decision, and says how long that took.
     pub(crate) fn wait_first_answer(&self, limit: &Limit, since: Stopwatch) -> Result<Duration, String> {
-        poll("a first answer", SOON, || self.request(limit).ok().and_then(|answer| Asked::read(&answer)))
-            .map(|_| since.elapsed())
-            .map_err(|problem| format!("{problem}\n{}", self.log()))
+        poll("a first answer", SOON, || {
+            self.request(limit).ok().and_then(|answer| RequestOutcome::read(&answer))
+        })
+        .map(|_| since.elapsed())
+        .map_err(|problem| format!("{problem}\n{}", self.log()))
     }
 }
 
 /// What one request was told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestOutcome {
     pub(crate) allowed: bool,
     pub(crate) remaining: u64,
     pub(crate) unverified: bool,
 }
 
-impl Asked {
+impl RequestOutcome {
     fn read(answer: &Value) -> Option<Self> {
         let remaining = answer["limits"][0]["remaining"].as_u64()?;
         let (allowed, unverified) = (answer["allowed"].as_bool()?, answer["path"] == "unverified");
-        Some(Asked { allowed, remaining, unverified })
+        Some(RequestOutcome { allowed, remaining, unverified })
     }
 }
 
@@ -126,9 +128,9 @@ fn exchange(address: SocketAddr, request: &[u8]) -> io::Result<Value> {
     read_answer(stream)
 }
 
-pub(crate) fn read_decision(stream: TcpStream) -> Result<Asked, String> {
+pub(crate) fn read_decision(stream: TcpStream) -> Result<RequestOutcome, String> {
     let answer = read_answer(stream).map_err(|error| error.to_string())?;
-    Asked::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
+    RequestOutcome::read(&answer).ok_or_else(|| format!("no decision: {answer}"))
 }
 
 /// A kept connection doesn't end: the answer is complete when its JSON is.

@@ -37,7 +37,7 @@ impl Width {
 pub(crate) struct Generator {
     epoll: OwnedFd,
     connections: Vec<Connection>,
-    lanes: Vec<Lane>,
+    lanes: Vec<NodeConnection>,
     depth: usize,
     /// What is read goes through it.
     room: Vec<u8>,
@@ -45,7 +45,7 @@ pub(crate) struct Generator {
 
 /// The way to one node.
 #[derive(Clone, Default, Debug)]
-struct Lane {
+struct NodeConnection {
     /// Connections that can take another request.
     open: VecDeque<usize>,
     /// Requests that are due and found no connection.
@@ -60,7 +60,7 @@ impl Generator {
         let (connections, lanes, room) = (Vec::new(), Vec::new(), vec![0; READ_BYTES]);
         let mut generator = Generator { epoll, connections, lanes, depth: width.depth, room };
         for (node, address) in addresses.iter().enumerate() {
-            let mut lane = Lane { alive: width.connections_per_node, ..Lane::default() };
+            let mut lane = NodeConnection { alive: width.connections_per_node, ..NodeConnection::default() };
             for _ in 0..width.connections_per_node {
                 let index = generator.connections.len();
                 let connection = Connection::open(address, node)?;
@@ -165,7 +165,7 @@ impl Generator {
     }
 }
 
-impl Lane {
+impl NodeConnection {
     /// A connection is over: nobody answers what waits on it.
     fn bury(&mut self, index: usize, connection: &mut Connection, run: &mut Run<'_>) {
         connection.is_closed = true;

@@ -65,7 +65,7 @@ fn by_shard(setting: &Setting, cluster: &RedisCluster, keys: &[Limit]) -> Result
     let mut shards = Vec::new();
     for primary in cluster.primaries() {
         let reply = setting.wait_for(primary.demand(&["KEYS", "tidegate:*"]));
-        let names: Vec<String> = reply.items().iter().filter_map(tidegate_testkit::Reply::text).collect();
+        let names: Vec<String> = reply.items().iter().filter_map(tidegate_testkit::RespValue::text).collect();
         let is_here = |limit: &&Limit| {
             let hash = format!(":{:032x}:", limit.key().get());
             names.iter().any(|name| name.contains(&hash))

@@ -13,7 +13,7 @@ use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::Samples;
 use crate::time::{Stopwatch, with_room_in_cell};
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis, Sentinel};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, Sentinel};
 
 const BAR: u8 = 5;
 const NODES: [usize; 3] = [0, 1, 2];
@@ -98,9 +98,9 @@ fn unheard(setting: &Setting, pace: Pace, case: &str) -> Result<(), String> {
     let fleet = Fleet::start(&format!("redis://{}", proxy.address()), NODES.len())?;
     let samples = run(&fleet, pace, |stopwatch| {
         stopwatch.wait_until(pace.at_percent(50));
-        proxy.set(Fault::DropToClient);
+        proxy.set(ProxyFault::DropToClient);
         stopwatch.wait_until(pace.at_percent(50) + LOST_FOR);
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
     })?;
     report(&Figures::of(BAR, case), &samples);
     Ok(())

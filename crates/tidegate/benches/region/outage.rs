@@ -12,7 +12,7 @@ use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::{Kind, Samples};
 use crate::time::{Stopwatch, pause};
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 
 const BAR: u8 = 4;
 const RUNS: usize = 5;
@@ -158,8 +158,8 @@ impl Store<'_> {
         match outage {
             Outage::Killed => self.redis.kill(),
             Outage::Stopped => self.redis.stop(),
-            Outage::Slow => self.set(Fault::Latency(SLOWNESS)),
-            Outage::Blackholed => self.set(Fault::Blackhole),
+            Outage::Slow => self.set(ProxyFault::Latency(SLOWNESS)),
+            Outage::Blackholed => self.set(ProxyFault::Blackhole),
         }
     }
 
@@ -167,11 +167,11 @@ impl Store<'_> {
         match outage {
             Outage::Killed => self.setting.wait_for(self.redis.restart()),
             Outage::Stopped => self.redis.resume(),
-            Outage::Slow | Outage::Blackholed => self.set(Fault::None),
+            Outage::Slow | Outage::Blackholed => self.set(ProxyFault::None),
         }
     }
 
-    fn set(&self, fault: Fault) {
+    fn set(&self, fault: ProxyFault) {
         if let Some(proxy) = self.proxy {
             proxy.set(fault);
         }

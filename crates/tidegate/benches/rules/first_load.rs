@@ -7,7 +7,7 @@ use crate::time::{Stopwatch, pause};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_core::{Limit, Nanos};
-use tidegate_rules::{Change, DocumentName, LookupSeed, Override, OverrideName, SnapshotWriter};
+use tidegate_rules::{DocumentName, LookupSeed, Override, OverrideEffect, OverrideName, SnapshotWriter};
 
 const BAR: u8 = 3;
 const RULES_MANY: u32 = 5_000_000;
@@ -64,7 +64,7 @@ fn write(path: &Path, version: u64) -> Result<u64, String> {
     let document = DocumentName { tenant: "default".into(), namespace: "api".into() };
     writer.document(&document, RULES).map_err(|error| text(&error))?;
     let limit = Limit::new(500).map_err(|_| "500 is a limit")?;
-    let applied = Override { change: Change::Limit(limit), hot: false, until: Nanos::MAX };
+    let applied = Override { change: OverrideEffect::Limit(limit), hot: false, until: Nanos::MAX };
     for number in 0..RULES_MANY {
         let name = OverrideName {
             tenant: "default".into(),

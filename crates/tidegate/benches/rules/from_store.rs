@@ -13,7 +13,7 @@ use std::time::Duration;
 use tidegate_control::plane::ControlPlane;
 use tidegate_control::plane::json::{ChangeJson, EntryJson};
 use tidegate_core::{Limit, Nanos};
-use tidegate_rules::{Change, Override, OverrideName, RuleChange};
+use tidegate_rules::{Override, OverrideEffect, OverrideName, RuleChange};
 use tidegate_world::{SqlOptions, SqlWorld, WorldUrl};
 use tokio::runtime::Builder;
 
@@ -117,7 +117,7 @@ fn fill(path: &Path, rules: u32) -> Result<u64, String> {
 
 fn entry(version: u64, numbers: std::ops::Range<u32>) -> Result<EntryJson, String> {
     let limit = Limit::new(500).map_err(|_| "500 is a limit")?;
-    let applied = Override { change: Change::Limit(limit), hot: false, until: Nanos::MAX };
+    let applied = Override { change: OverrideEffect::Limit(limit), hot: false, until: Nanos::MAX };
     let changes = |value: Option<Override>| {
         let change = move |number| {
             let name = OverrideName {

@@ -3,10 +3,10 @@
 use crate::scene::Running;
 use std::sync::Arc;
 use std::thread;
-use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, Identity, Role, follow};
+use tidegate_control::stream::{Endpoints, FollowOptions, FollowView, FollowerRole, Identity, follow};
 use tidegate_core::{FleetSecret, Nanos, Spec};
 use tidegate_node::driver::Tenancy;
-use tidegate_node::rules_driver::{Reading, RulesOnDisk};
+use tidegate_node::rules_driver::{RuleLoadOptions, RulesOnDisk};
 use tidegate_node::{Engine, EngineOptions};
 use tidegate_rules::envoy::Windows;
 use tidegate_rules::{Attributes, Effect, Matches};
@@ -25,7 +25,7 @@ impl Streams {
         let (mut engines, mut directories, mut followers) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..count {
             let directory = Directory::new();
-            let reading = Reading {
+            let reading = RuleLoadOptions {
                 secret: FleetSecret::BUILT_IN,
                 windows: Windows::Fixed,
                 tenancy: Tenancy::DefaultOnly,
@@ -33,7 +33,7 @@ impl Streams {
             let on_disk = RulesOnDisk::read(directory.root(), reading).map_err(|error| error.to_string())?;
             let options = EngineOptions { secret: FleetSecret::BUILT_IN, keys_max: 1000 };
             let engine = Arc::new(Engine::new(options, on_disk.set.clone()));
-            followers.push((on_disk.keeper(engine.clone()), options_of(index, servers)?));
+            followers.push((on_disk.rule_store(engine.clone()), options_of(index, servers)?));
             engines.push(engine);
             directories.push(directory);
         }
@@ -42,10 +42,10 @@ impl Streams {
             .spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let (runtime, tasks) = (runtime.expect("a runtime"), LocalSet::new());
-                for ((mut keeper, _orders), options) in followers {
+                for ((mut rule_store, _orders), options) in followers {
                     tasks.spawn_local(async move {
                         let view = FollowView::new(options.servers.clone(), 0);
-                        follow(options, &mut keeper, &view).await;
+                        follow(options, &mut rule_store, &view).await;
                     });
                 }
                 runtime.block_on(tasks);
@@ -87,7 +87,7 @@ fn options_of(index: usize, servers: &[&Running]) -> Result<FollowOptions, Strin
             node: format!("stream-{index}").into(),
             region: "bars".into(),
             software: env!("CARGO_PKG_VERSION").into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
         },
         servers: Endpoints::parse(&urls.join(",")).map_err(|error| error.to_string())?,
         token: None,

@@ -8,7 +8,7 @@ use crate::scene::{NODES_PER_REGION, REGIONS};
 use crate::subject::WINDOW_LIMITS;
 use crate::trouble::{Kind, Trouble, WAYS};
 use std::time::Duration;
-use tidegate_testkit::Fault;
+use tidegate_testkit::ProxyFault;
 
 const SHORTEST: Duration = Duration::from_secs(2);
 const MORE_MS: usize = 2000;
@@ -109,17 +109,17 @@ impl Bag {
         limit
     }
 
-    fn faults(&mut self) -> [Fault; 8] {
+    fn faults(&mut self) -> [ProxyFault; 8] {
         let latency = 10 + 10 * u64::try_from(self.random.below(40)).unwrap_or(0);
         [
-            Fault::Latency(Duration::from_millis(latency)),
-            Fault::Blackhole,
-            Fault::DropToUpstream,
-            Fault::DropToClient,
-            Fault::Reset,
-            Fault::Refuse,
-            Fault::Bandwidth { bytes_per_second: 4000 },
-            Fault::Garbage { seed: latency },
+            ProxyFault::Latency(Duration::from_millis(latency)),
+            ProxyFault::Blackhole,
+            ProxyFault::DropToUpstream,
+            ProxyFault::DropToClient,
+            ProxyFault::Reset,
+            ProxyFault::Refuse,
+            ProxyFault::Bandwidth { bytes_per_second: 4000 },
+            ProxyFault::Garbage { seed: latency },
         ]
     }
 }

@@ -8,7 +8,7 @@
 //! - *two-sided denials*: nobody is denied while there is room by the newest epoch.
 
 use crate::client::Client;
-use crate::fleet::{Asked, read_decision};
+use crate::fleet::{RequestOutcome, read_decision};
 use crate::running::{Running, version_of};
 use crate::scene::{NODES_PER_REGION, sibling};
 use crate::stores::{Reader, Run, stem, total};
@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use tidegate_testkit::Reply;
+use tidegate_testkit::RespValue;
 
 /// What each node of the region is asked of the key that stays with room.
 const PART_PER_NODE: u64 = 10;
@@ -94,8 +94,8 @@ fn asked(address: SocketAddr, request: &[u8]) -> Outcome {
         .map_err(|error| error.to_string())
         .and_then(read_decision);
     match answer {
-        Ok(Asked { allowed: false, .. }) => Outcome::Denied,
-        Ok(Asked { unverified: true, .. }) => Outcome::Unverified,
+        Ok(RequestOutcome { allowed: false, .. }) => Outcome::Denied,
+        Ok(RequestOutcome { unverified: true, .. }) => Outcome::Unverified,
         Ok(_) => Outcome::Admitted,
         Err(_) => Outcome::Failed,
     }
@@ -396,7 +396,7 @@ pub(crate) fn evict(run: &Run<'_>, region: usize, stems: &[String]) -> Result<()
         let pattern = format!("{stem}*");
         let names =
             run.scene.wait_for(redis.command(&["KEYS", &pattern])).map_err(|error| error.to_string())?;
-        for name in names.items().iter().filter_map(Reply::text) {
+        for name in names.items().iter().filter_map(RespValue::text) {
             run.scene.wait_for(redis.command(&["DEL", &name])).map_err(|error| error.to_string())?;
         }
     }

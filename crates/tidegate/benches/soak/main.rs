@@ -54,7 +54,7 @@ const MINUTES_MAX: u64 = 24 * 60;
 
 /// What a run is asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct SoakOptions {
     pub(crate) minutes: u64,
     pub(crate) seed: u64,
     /// Where the report goes, beside the terminal.
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         println!("{USAGE}");
         return ExitCode::SUCCESS;
     }
-    match Order::read(&words[1..]).and_then(|order| soak::run(&order)) {
+    match SoakOptions::read(&words[1..]).and_then(|order| soak::run(&order)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
@@ -77,10 +77,10 @@ fn main() -> ExitCode {
     }
 }
 
-impl Order {
+impl SoakOptions {
     fn read(words: &[String]) -> Result<Self, String> {
         // A seed of the moment, so that runs differ; it is printed.
-        let mut order = Order { minutes: MINUTES, seed: moment_seed(), document: None };
+        let mut order = SoakOptions { minutes: MINUTES, seed: moment_seed(), document: None };
         for pair in words.chunks(2) {
             let [name, value] = pair else { return Err(format!("{} has no value\n{USAGE}", pair[0])) };
             let number = || value.parse::<u64>().map_err(|_| format!("{name} {value} is no number\n{USAGE}"));

@@ -41,7 +41,7 @@ struct Shot {
 }
 
 #[derive(Default, Debug)]
-struct Lane {
+struct TargetConnections {
     idle: Vec<usize>,
     connections: usize,
     out_of_use_until: Duration,
@@ -57,7 +57,7 @@ pub(crate) struct Sender<'a> {
     epoll: OwnedFd,
     connections: HashMap<usize, Connection>,
     next_connection: usize,
-    lanes: Vec<Lane>,
+    targets: Vec<TargetConnections>,
     shots: HashMap<usize, Shot>,
     /// By when they were sent.
     order: VecDeque<usize>,
@@ -82,7 +82,7 @@ impl<'a> Sender<'a> {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: HashMap::new(),
             next_connection: 0,
-            lanes: (0..NODES).map(|_| Lane::default()).collect(),
+            targets: (0..NODES).map(|_| TargetConnections::default()).collect(),
             shots: HashMap::new(),
             order: VecDeque::new(),
             next_shot: 0,
@@ -125,14 +125,14 @@ impl<'a> Sender<'a> {
     }
 
     fn is_in_use(&self, node: usize, at: Duration) -> bool {
-        self.lanes[node].out_of_use_until <= at
+        self.targets[node].out_of_use_until <= at
     }
 
     /// False when the node can't be reached.
     fn send(&mut self, subject: usize, node: usize, at: Duration, is_second: bool) -> bool {
         let now = self.stopwatch.elapsed();
         let Some(connection) = self.connection(node) else {
-            self.lanes[node].out_of_use_until = now + OUT_OF_USE_FOR;
+            self.targets[node].out_of_use_until = now + OUT_OF_USE_FOR;
             return false;
         };
         let number = self.next_shot;
@@ -154,7 +154,7 @@ impl<'a> Sender<'a> {
 
     /// One that is idle, or a new one.
     fn connection(&mut self, node: usize) -> Option<usize> {
-        let lane = &mut self.lanes[node];
+        let lane = &mut self.targets[node];
         if let Some(idle) = lane.idle.pop() {
             return Some(idle);
         }
@@ -206,14 +206,14 @@ impl<'a> Sender<'a> {
             self.bury(index);
         } else if was_busy && is_idle {
             let node = self.connections[&index].node;
-            self.lanes[node].idle.push(index);
+            self.targets[node].idle.push(index);
         }
     }
 
     /// A connection is over: what waits on it is asked elsewhere.
     fn bury(&mut self, index: usize) {
         let Some(connection) = self.connections.remove(&index) else { return };
-        let lane = &mut self.lanes[connection.node];
+        let lane = &mut self.targets[connection.node];
         lane.connections -= 1;
         lane.idle.retain(|idle| *idle != index);
         for number in &connection.waiting {
@@ -228,7 +228,7 @@ impl<'a> Sender<'a> {
                 Some(shot) if shot.give_up_at > now => return,
                 Some(shot) => {
                     let (node, connection) = (shot.node, shot.connection);
-                    self.lanes[node].out_of_use_until = now + OUT_OF_USE_FOR;
+                    self.targets[node].out_of_use_until = now + OUT_OF_USE_FOR;
                     // An answer that comes later is nobody's.
                     self.bury(connection);
                 }

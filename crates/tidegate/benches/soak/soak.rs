@@ -18,7 +18,7 @@ use crate::subject::{self, WINDOW_LIMITS};
 use crate::summary::{self, Findings};
 use crate::time::{Stopwatch, left_of_cell, wall_clock};
 use crate::trouble::{Kind, Trouble};
-use crate::{Order, bounds, bucket, denials, progress};
+use crate::{SoakOptions, bounds, bucket, denials, progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const JUDGED_AFTER: Duration = Duration::from_secs(1);
 const LATE_MAX: Duration = Duration::from_secs(3);
 
 /// Whether everything held.
-pub(crate) fn run(order: &Order) -> Result<bool, String> {
+pub(crate) fn run(order: &SoakOptions) -> Result<bool, String> {
     let again = format!("cargo xtask soak --minutes {} --seed {}", order.minutes, order.seed);
     println!("soak of {} minutes, seed {}; the same again: {again}", order.minutes, order.seed);
     let scene = Scene::start()?;
@@ -83,7 +83,7 @@ pub(crate) fn run(order: &Order) -> Result<bool, String> {
 }
 
 /// Makes trouble and mends it, cycle by cycle.
-fn trouble(run: &Run<'_>, order: &Order, first: Duration) -> Result<(), String> {
+fn trouble(run: &Run<'_>, order: &SoakOptions, first: Duration) -> Result<(), String> {
     let mut bag = Bag::new(order.seed);
     let mut number = 0;
     for cycle in 0..u32::try_from(order.minutes).unwrap_or(1) {

@@ -13,11 +13,11 @@ use crate::slices::largest_sum;
 use crate::subject::{Allows, Family, Subject, ledgers_of};
 use crate::summary::Findings;
 use crate::time::{Stopwatch, pause};
-use crate::watch::{Look, Seen, look};
+use crate::watch::{Look, WatchLog, look};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tidegate_testkit::{Client, Redis, Reply};
+use tidegate_testkit::{Redis, RespClient, RespValue};
 use tokio::runtime::{Builder, Runtime};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ pub(crate) type Cell = BTreeMap<String, u64>;
 #[derive(Debug)]
 pub(crate) struct Reader {
     runtime: Runtime,
-    client: Option<Client>,
+    client: Option<RespClient>,
 }
 
 impl Reader {
@@ -86,9 +86,9 @@ impl Reader {
         let stem = stem(key, epoch);
         let names = self.ask(redis, &["KEYS", &format!("{stem}*")])?;
         let mut cells = BTreeMap::new();
-        for name in names.items().iter().filter_map(Reply::text) {
+        for name in names.items().iter().filter_map(RespValue::text) {
             let fields = self.ask(redis, &["HGETALL", &name])?;
-            let texts: Vec<String> = fields.items().iter().filter_map(Reply::text).collect();
+            let texts: Vec<String> = fields.items().iter().filter_map(RespValue::text).collect();
             let numbers =
                 texts.chunks(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.parse().ok()?)));
             cells.insert(name.strip_prefix(&stem).unwrap_or_default().to_owned(), numbers.collect());
@@ -96,7 +96,7 @@ impl Reader {
         Some(cells)
     }
 
-    fn ask(&mut self, redis: &Redis, words: &[&str]) -> Option<Reply> {
+    fn ask(&mut self, redis: &Redis, words: &[&str]) -> Option<RespValue> {
         let Reader { runtime, client } = self;
         let asked = runtime.block_on(async {
             let work = async {
@@ -111,7 +111,7 @@ impl Reader {
         });
         let (open, reply) = asked.ok()?.ok()?;
         *client = Some(open);
-        (!matches!(reply, Reply::Error(_))).then_some(reply)
+        (!matches!(reply, RespValue::Error(_))).then_some(reply)
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn total(cell: &Cell) -> u64 {
 /// Looks until the run is over.
 pub(crate) fn watch(run: &Run<'_>, is_over: &AtomicBool) -> Result<(), String> {
     let mut readers: Vec<Reader> = (0..REGIONS).map(|_| Reader::new()).collect::<Result<_, _>>()?;
-    let (mut ledger, mut known) = (run.scene.ledger()?, Known::default());
+    let (mut ledger, mut known) = (run.scene.ledger()?, CountMaxima::default());
     while !is_over.load(Ordering::Relaxed) {
         let began = run.stopwatch.elapsed();
         let cycle = run.books.cycle_of_ledgers();
@@ -145,7 +145,7 @@ pub(crate) fn watch(run: &Run<'_>, is_over: &AtomicBool) -> Result<(), String> {
 
 /// The largest that was ever seen of every count.
 #[derive(Default, Debug)]
-struct Known {
+struct CountMaxima {
     /// By region, life of its store, key, cell and field.
     regions: HashMap<(usize, usize, u128, String, String), u64>,
     /// By life of the database, key, epoch, cell and owner.
@@ -162,7 +162,7 @@ fn look_at_region(
     region: usize,
     cycle: Option<usize>,
     reader: &mut Reader,
-    known: &mut Known,
+    known: &mut CountMaxima,
 ) {
     for (index, subject) in run.watched(cycle) {
         // A store that forgets meanwhile is another one afterwards.
@@ -230,7 +230,7 @@ fn compare(
     }
 }
 
-fn look_at_database(run: &Run<'_>, ledger: &mut Ledger, known: &mut Known) {
+fn look_at_database(run: &Run<'_>, ledger: &mut Ledger, known: &mut CountMaxima) {
     let Some(life) = run.history.life_of_database() else { return };
     let Some(seen) = look(ledger, run.stopwatch) else { return };
     if run.history.life_of_database() != Some(life) {
@@ -277,7 +277,7 @@ fn compare_rows(run: &Run<'_>, (index, subject): (usize, &Subject), period: Dura
 }
 
 fn compare_slices(run: &Run<'_>, subject: &Subject, limit: u64, seen: &Look) {
-    let sum = largest_sum(&Seen { looks: vec![seen.clone()] }, subject.key, limit);
+    let sum = largest_sum(&WatchLog { looks: vec![seen.clone()] }, subject.key, limit);
     if sum > 0.0 {
         run.findings.saw_slices();
     }

@@ -1,6 +1,6 @@
 //! What was found: violations, and the figures of the report.
 
-use crate::Order;
+use crate::SoakOptions;
 use crate::figures::{count, ratio};
 use crate::memory::Memory;
 use crate::progress::samples;
@@ -134,7 +134,7 @@ impl Figure {
 }
 
 /// The report, and whether everything holds.
-pub(crate) fn report(run: &Run<'_>, order: &Order, memory: &Memory) -> (String, bool) {
+pub(crate) fn report(run: &Run<'_>, order: &SoakOptions, memory: &Memory) -> (String, bool) {
     let figures = figures(run, order, memory);
     let found = locked(&run.findings.0);
     let holds = found.broken.is_empty() && figures.iter().all(|figure| figure.holds != Some(false));
@@ -170,7 +170,7 @@ pub(crate) fn report(run: &Run<'_>, order: &Order, memory: &Memory) -> (String, 
     (text, holds)
 }
 
-fn figures(run: &Run<'_>, order: &Order, memory: &Memory) -> Vec<Figure> {
+fn figures(run: &Run<'_>, order: &SoakOptions, memory: &Memory) -> Vec<Figure> {
     let all = samples(run, Duration::ZERO);
     let troubled = all.only(|sample| run.history.was_troubled(sample.at));
     let requests = run.books.tally.requests.load(Ordering::Relaxed);

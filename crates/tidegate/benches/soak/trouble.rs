@@ -6,7 +6,7 @@ use crate::running::push;
 use crate::scene::{NODES_PER_REGION, Scene, clock_off_by, locked};
 use crate::subject::rules;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy};
+use tidegate_testkit::{FaultProxy, ProxyFault};
 
 /// A way that may misbehave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(crate) const WAYS: [Way; 7] = [
 /// What happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    Network(Way, Fault),
+    Network(Way, ProxyFault),
     NodeKilled,
     NodeStopped,
     /// For longer than a reset is announced.
@@ -186,7 +186,7 @@ impl Trouble {
     pub(crate) fn mend(&self, scene: &Scene, backup: &Backup) -> Result<(), String> {
         let region = &scene.regions[self.region];
         match self.kind {
-            Kind::Network(way, _) => self.ways(scene, way).iter().for_each(|way| way.set(Fault::None)),
+            Kind::Network(way, _) => self.ways(scene, way).iter().for_each(|way| way.set(ProxyFault::None)),
             Kind::NodeKilled => scene.node(self.node).start()?,
             Kind::NodeStopped | Kind::NodePaused | Kind::ResetDuringPause => scene.node(self.node).resume(),
             Kind::ClockSkewed { .. } => scene.node(self.node).restart_with(Vec::new())?,
@@ -279,16 +279,16 @@ impl Way {
     }
 }
 
-fn fault_name(fault: Fault) -> &'static str {
+fn fault_name(fault: ProxyFault) -> &'static str {
     match fault {
-        Fault::None => "nothing",
-        Fault::Latency(_) => "slow",
-        Fault::Blackhole => "everything lost",
-        Fault::DropToUpstream => "requests lost",
-        Fault::DropToClient => "answers lost",
-        Fault::Reset => "reset",
-        Fault::Refuse => "refused",
-        Fault::Bandwidth { .. } => "narrow",
-        Fault::Garbage { .. } => "garbled",
+        ProxyFault::None => "nothing",
+        ProxyFault::Latency(_) => "slow",
+        ProxyFault::Blackhole => "everything lost",
+        ProxyFault::DropToUpstream => "requests lost",
+        ProxyFault::DropToClient => "answers lost",
+        ProxyFault::Reset => "reset",
+        ProxyFault::Refuse => "refused",
+        ProxyFault::Bandwidth { .. } => "narrow",
+        ProxyFault::Garbage { .. } => "garbled",
     }
 }

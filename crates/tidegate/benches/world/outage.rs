@@ -14,9 +14,9 @@ use crate::plan::{Limit, Nodes, Plan, Stream};
 use crate::samples::{Kind, Samples};
 use crate::scene::{Policy, REGIONS, Region, Scene, nodes_of};
 use crate::time::{Stopwatch, pause, with_room_in_cell};
-use crate::watch::{Seen, watching};
+use crate::watch::{WatchLog, watching};
 use std::time::Duration;
-use tidegate_testkit::{Fault, Reply};
+use tidegate_testkit::{ProxyFault, RespValue};
 
 const BAR: u8 = 4;
 /// Of every outage, in turns: a machine that stands still for a moment is no outage of ours.
@@ -65,7 +65,7 @@ impl Outage {
 /// What one outage was like.
 struct Observed {
     samples: Samples,
-    seen: Seen,
+    seen: WatchLog,
     /// When it began, since the start of the run, and until when nobody looked at what it had done.
     from: Duration,
     until: Duration,
@@ -131,8 +131,8 @@ fn begin(setting: &Setting, scene: &Scene, outage: Outage) {
     let set = |fault| scene.regions.iter().for_each(|region| region.way.set(fault));
     match outage {
         Outage::Nothing => {}
-        Outage::Blackholed => set(Fault::Blackhole),
-        Outage::Slow => set(Fault::Latency(SLOWNESS)),
+        Outage::Blackholed => set(ProxyFault::Blackhole),
+        Outage::Slow => set(ProxyFault::Latency(SLOWNESS)),
         Outage::Killed => scene.database.kill(),
         Outage::Restarted => scene.database.restart(setting),
     }
@@ -224,10 +224,10 @@ pub(crate) fn counted(setting: &Setting, region: &Region, key: u128) -> u64 {
     let total = |name: String| {
         let reply = setting.wait_for(region.redis.demand(&["HMGET", &name, "s", "f"]));
         let numbers =
-            reply.items().iter().filter_map(Reply::text).filter_map(|text| text.parse::<u64>().ok());
+            reply.items().iter().filter_map(RespValue::text).filter_map(|text| text.parse::<u64>().ok());
         numbers.max().unwrap_or(0)
     };
-    names.items().iter().filter_map(Reply::text).map(total).sum()
+    names.items().iter().filter_map(RespValue::text).map(total).sum()
 }
 
 /// By the bar.

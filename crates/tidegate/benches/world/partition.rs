@@ -12,9 +12,9 @@ use crate::samples::{Kind, Samples};
 use crate::scene::{Policy, REGIONS, Scene, nodes_of};
 use crate::slices::{largest_sum, looks_with_slices};
 use crate::time::{Stopwatch, pause, poll, with_room_in_cell};
-use crate::watch::{Seen, watching};
+use crate::watch::{WatchLog, watching};
 use std::time::Duration;
-use tidegate_testkit::Fault;
+use tidegate_testkit::ProxyFault;
 
 const BAR: u8 = 5;
 /// Where faults happen: the region that is farthest from the database, where something is always on its way.
@@ -120,7 +120,11 @@ fn kind(number: Kind, region: usize) -> Kind {
 }
 
 /// What was sent, what was seen meanwhile, and which node of the region is dead.
-fn observe(scene: &Scene, load: &Load, trouble: Trouble) -> Result<(Samples, Seen, Option<usize>), String> {
+fn observe(
+    scene: &Scene,
+    load: &Load,
+    trouble: Trouble,
+) -> Result<(Samples, WatchLog, Option<usize>), String> {
     let mut generator = scene.generator(Width::APART)?;
     let (plan, stopwatch) = (load.plan(), Stopwatch::start());
     let ((samples, killed), seen) = watching(scene, stopwatch, || {
@@ -145,8 +149,8 @@ fn make(scene: &Scene, trouble: Trouble) -> Result<Option<usize>, String> {
         region.heal();
     };
     match trouble {
-        Trouble::Unheard => lose(Fault::DropToUpstream),
-        Trouble::Untold => lose(Fault::DropToClient),
+        Trouble::Unheard => lose(ProxyFault::DropToUpstream),
+        Trouble::Untold => lose(ProxyFault::DropToClient),
         Trouble::Killed => {
             let worker = region.worker()?;
             region.fleet.0[worker].process.kill();
@@ -167,7 +171,7 @@ fn report(
     trouble: Trouble,
     load: &Load,
     samples: &Samples,
-    seen: &Seen,
+    seen: &WatchLog,
     equal_after: Option<Duration>,
 ) {
     let figures = Figures::of(BAR, trouble.name());

@@ -9,7 +9,7 @@ use crate::samples::{Kind, Samples};
 use crate::scene::{Policy, REGIONS, Scene, nodes_of};
 use crate::slices::{largest_sum, looks_with_slices};
 use crate::time::Stopwatch;
-use crate::watch::{Seen, watching};
+use crate::watch::{WatchLog, watching};
 use std::time::Duration;
 
 const BAR: u8 = 7;
@@ -51,7 +51,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<(), String> {
 }
 
 /// Sends the plan, and looks at the database meanwhile.
-fn run(scene: &Scene, generator: &mut Generator, plan: &Plan) -> Result<(Samples, Seen), String> {
+fn run(scene: &Scene, generator: &mut Generator, plan: &Plan) -> Result<(Samples, WatchLog), String> {
     let stopwatch = Stopwatch::start();
     watching(scene, stopwatch, || generator.run(plan, stopwatch).map_err(|error| error.to_string()))
 }
@@ -132,7 +132,7 @@ fn most_of_any(samples: &Samples) -> f64 {
     ratio(admitted.iter().enumerate().map(within).max().unwrap_or(0), allowance)
 }
 
-fn report_slices(figures: &Figures, seen: &Seen, limit: &Limit, errors: usize) {
+fn report_slices(figures: &Figures, seen: &WatchLog, limit: &Limit, errors: usize) {
     let key = limit.key().get();
     figures.worst(
         "largest sum of slices ÷ limit",

@@ -10,7 +10,7 @@ use crate::ledger::Ledger;
 use crate::time::poll;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, MariaDb, Postgres, Redis};
+use tidegate_testkit::{FaultProxy, MariaDb, Postgres, ProxyFault, Redis};
 
 pub(crate) const REGIONS: usize = 3;
 pub(crate) const NODES_PER_REGION: usize = 2;
@@ -95,7 +95,7 @@ pub(crate) struct Region {
     pub(crate) redis: Redis,
     pub(crate) way: FaultProxy,
     pub(crate) fleet: Fleet,
-    distance: Fault,
+    distance: ProxyFault,
     arguments: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Region {
         let (name, latency) = PLACES[place];
         let redis = setting.wait_for(Redis::start());
         let way = setting.wait_for(FaultProxy::start(database.address()));
-        let distance = if latency.is_zero() { Fault::None } else { Fault::Latency(latency) };
+        let distance = if latency.is_zero() { ProxyFault::None } else { ProxyFault::Latency(latency) };
         way.set(distance);
         let url = database.url().replace(&database.address().to_string(), &way.address().to_string());
         let arguments: Vec<String> = ["--region", name, "--world-url", &url, "--world-policy", policy.name()]

@@ -5,7 +5,7 @@
 //! two leases after it was last heard of.
 
 use crate::ledger::{Owner, Size, Slice};
-use crate::watch::Seen;
+use crate::watch::WatchLog;
 use std::collections::BTreeSet;
 
 /// Of GCRA's rate.
@@ -14,7 +14,7 @@ const WHOLE_RATE: u64 = 1_000_000_000;
 const LEASE_US: u64 = tidegate_world::SLICE_LEASE.get() / 1000;
 
 /// The largest sum ever seen of a key's slices, as part of the limit; 0 when there were none.
-pub(crate) fn largest_sum(seen: &Seen, key: u128, limit: u64) -> f64 {
+pub(crate) fn largest_sum(seen: &WatchLog, key: u128, limit: u64) -> f64 {
     let sums = seen.looks.iter().map(|look| {
         let slices: Vec<&Slice> = look.slices.iter().filter(|slice| slice.key == key).collect();
         if slices.is_empty() { 0.0 } else { sum(&slices, &look.owners, limit) }
@@ -23,7 +23,7 @@ pub(crate) fn largest_sum(seen: &Seen, key: u128, limit: u64) -> f64 {
 }
 
 /// How often a key had slices when somebody looked.
-pub(crate) fn looks_with_slices(seen: &Seen, key: u128) -> usize {
+pub(crate) fn looks_with_slices(seen: &WatchLog, key: u128) -> usize {
     seen.looks.iter().filter(|look| look.slices.iter().any(|slice| slice.key == key)).count()
 }
 

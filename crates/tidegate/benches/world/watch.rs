@@ -24,7 +24,7 @@ pub(crate) struct Look {
 
 /// Whatever was seen.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct WatchLog {
     pub(crate) looks: Vec<Look>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn watching<T: Send>(
     scene: &Scene,
     stopwatch: Stopwatch,
     work: impl FnOnce() -> Result<T, String> + Send,
-) -> Result<(T, Seen), String> {
+) -> Result<(T, WatchLog), String> {
     let mut ledger = scene.ledger()?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -45,8 +45,8 @@ pub(crate) fn watching<T: Send>(
     })
 }
 
-fn watch(ledger: &mut Ledger, stopwatch: Stopwatch, is_over: &AtomicBool) -> Seen {
-    let mut seen = Seen::default();
+fn watch(ledger: &mut Ledger, stopwatch: Stopwatch, is_over: &AtomicBool) -> WatchLog {
+    let mut seen = WatchLog::default();
     while !is_over.load(Ordering::Relaxed) {
         let began = stopwatch.elapsed();
         if let Some(look) = look(ledger, stopwatch) {
@@ -66,7 +66,7 @@ pub(crate) fn look(ledger: &mut Ledger, stopwatch: Stopwatch) -> Option<Look> {
     Some(Look { until: stopwatch.elapsed(), components, slices, owners, term })
 }
 
-impl Seen {
+impl WatchLog {
     /// Components that were seen smaller than before (INV-1).
     pub(crate) fn decreases(&self) -> usize {
         let mut highest = BTreeMap::new();

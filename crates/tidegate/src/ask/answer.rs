@@ -40,7 +40,7 @@ pub(super) struct Reset {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct NodeRefusal {
     error: Refusal,
 }
 
@@ -161,7 +161,7 @@ impl Reset {
     }
 }
 
-impl Refused {
+impl NodeRefusal {
     pub(super) fn in_words(&self) -> String {
         let Refusal { message, field, fix } = &self.error;
         let field = field.as_deref().map_or(String::new(), |field| format!("{}: ", plain(field)));

@@ -109,7 +109,7 @@ pub(crate) struct Http2 {
     /// What came since the server was last told that there is room.
     received: u32,
     /// Calls whose message came and whose end didn't.
-    told: Vec<(u32, Outcome)>,
+    outcomes: Vec<(u32, Outcome)>,
     is_closing: bool,
 }
 
@@ -126,7 +126,7 @@ impl Http2 {
             streams_max: 100,
             window: WINDOW,
             received: 0,
-            told: Vec::new(),
+            outcomes: Vec::new(),
             is_closing: false,
         }
     }
@@ -199,7 +199,7 @@ impl Http2 {
         if !message.is_empty() {
             // Allowed is 1 in the first field of Envoy's answer and of throttlecrab's.
             let outcome = if message.get(5..7) == Some(&[8, 1]) { Outcome::Allowed } else { Outcome::Denied };
-            self.told.push((stream, outcome));
+            self.outcomes.push((stream, outcome));
         }
         Ok((flags & END_STREAM != 0).then(|| self.end(stream)))
     }
@@ -207,8 +207,8 @@ impl Http2 {
     /// A call is over; one without a message was refused.
     fn end(&mut self, stream: u32) -> Outcome {
         self.streams_open = self.streams_open.saturating_sub(1);
-        let told = self.told.iter().rposition(|(told, _)| *told == stream);
-        told.map_or(Outcome::Refused, |index| self.told.swap_remove(index).1)
+        let told = self.outcomes.iter().rposition(|(told, _)| *told == stream);
+        told.map_or(Outcome::Refused, |index| self.outcomes.swap_remove(index).1)
     }
 
     #[cold]

@@ -12,11 +12,11 @@ pub(crate) const EXPONENT_MAX: f64 = 10.0;
 pub(crate) struct Keys {
     state: u64,
     count: u64,
-    order: Order,
+    order: KeyOrder,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum KeyOrder {
     Alike,
     Zipf(Zipf),
     /// Each once before any comes again: the state is the next one.
@@ -28,25 +28,25 @@ enum Order {
 impl Keys {
     /// Of `count` keys, at least one; with an exponent above 0 by Zipf's law.
     pub(crate) fn new(count: u64, exponent: Option<f64>, seed: u64) -> Self {
-        let order = exponent.map_or(Order::Alike, |exponent| Order::Zipf(Zipf::new(count, exponent)));
+        let order = exponent.map_or(KeyOrder::Alike, |exponent| KeyOrder::Zipf(Zipf::new(count, exponent)));
         Keys { state: seed, count: count.max(1), order }
     }
 
     /// One after the other from `first` on, `step` apart: what one of `step` threads asks for.
     pub(crate) fn in_turn(count: u64, first: u64, step: u64) -> Self {
-        Keys { state: first, count: count.max(1), order: Order::InTurn { step } }
+        Keys { state: first, count: count.max(1), order: KeyOrder::InTurn { step } }
     }
 
     #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         match self.order {
-            Order::Alike => scaled(self.random(), self.count),
-            Order::InTurn { step } => {
+            KeyOrder::Alike => scaled(self.random(), self.count),
+            KeyOrder::InTurn { step } => {
                 let key = self.state % self.count;
                 self.state = self.state.wrapping_add(step);
                 key
             }
-            Order::Zipf(zipf) => loop {
+            KeyOrder::Zipf(zipf) => loop {
                 if let Some(rank) = zipf.rank(unit(self.random())) {
                     // Popular keys shouldn't be neighbours: their digits are mixed among all.
                     break scaled(mixed(rank), self.count);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A path of a Unix socket has at most 107 bytes; a host's name 253.
 const TARGET_BYTES_MAX: usize = 512;
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
@@ -19,7 +19,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
+enum TargetAddress {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -27,7 +27,7 @@ enum Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) protocol: Protocol,
-    place: Place,
+    address: TargetAddress,
     /// As it was typed.
     pub(crate) text: String,
     /// What HTTP calls the host.
@@ -64,28 +64,28 @@ impl Target {
         };
         let (place, authority) = if is_unix {
             let path = rest.strip_prefix("//").unwrap_or(rest);
-            (Place::Unix(PathBuf::from(path)), "localhost".to_owned())
+            (TargetAddress::Unix(PathBuf::from(path)), "localhost".to_owned())
         } else {
             let rest = rest.strip_prefix("//").ok_or_else(wrong)?;
             let authority = rest.strip_suffix('/').unwrap_or(rest);
-            (Place::Tcp(resolve(text, authority).ok_or_else(wrong)??), authority.to_owned())
+            (TargetAddress::Tcp(resolve(text, authority).ok_or_else(wrong)??), authority.to_owned())
         };
-        if authority.is_empty() || place == Place::Unix(PathBuf::new()) {
+        if authority.is_empty() || place == TargetAddress::Unix(PathBuf::new()) {
             return Err(wrong());
         }
-        Ok(Target { protocol, place, text: text.to_owned(), authority })
+        Ok(Target { protocol, address: place, text: text.to_owned(), authority })
     }
 
     /// Connects within two seconds; doesn't block from then on.
     pub(crate) fn connect(&self) -> io::Result<Socket> {
-        match &self.place {
-            Place::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, CONNECT_WITHIN)?;
+        match &self.address {
+            TargetAddress::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)?;
                 Ok(Socket::Tcp(stream))
             }
-            Place::Unix(path) => {
+            TargetAddress::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_nonblocking(true)?;
                 Ok(Socket::Unix(stream))
@@ -151,9 +151,12 @@ mod tests {
     fn protocols_and_addresses_are_told() {
         let target = Target::parse("grpc://127.0.0.1:8081/").unwrap();
         assert_eq!((target.protocol, target.authority.as_str()), (Protocol::Grpc, "127.0.0.1:8081"));
-        assert_eq!(target.place, Place::Tcp("127.0.0.1:8081".parse().unwrap()));
+        assert_eq!(target.address, TargetAddress::Tcp("127.0.0.1:8081".parse().unwrap()));
         let target = Target::parse("redis+unix:/run/t.resp").unwrap();
-        assert_eq!((target.protocol, target.place), (Protocol::Resp, Place::Unix("/run/t.resp".into())));
+        assert_eq!(
+            (target.protocol, target.address),
+            (Protocol::Resp, TargetAddress::Unix("/run/t.resp".into()))
+        );
         assert_eq!(Target::parse("http://[::1]:80").unwrap().authority, "[::1]:80");
     }
 

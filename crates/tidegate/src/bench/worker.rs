@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 512;
 /// How often timeouts and lost connections are looked at.
-const LOOK_EVERY: u64 = 50_000_000;
+const POLL_EVERY_NS: u64 = 50_000_000;
 /// A target that is gone isn't hammered.
 const RECONNECT_AFTER: u64 = 100_000_000;
 
@@ -56,8 +56,8 @@ pub(crate) struct Worker<'p> {
     /// Requests that begin from here on count.
     counts_from: u64,
     ends_at: u64,
-    looked_at: u64,
-    told: (u64, u64),
+    polled_at: u64,
+    reported: (u64, u64),
 }
 
 #[derive(Debug)]
@@ -108,8 +108,8 @@ impl<'p> Worker<'p> {
             schedule: Schedule { begins_at: 0, per_second: part.rate, sent: 0 },
             counts_from: 0,
             ends_at: u64::MAX,
-            looked_at: 0,
-            told: (0, 0),
+            polled_at: 0,
+            reported: (0, 0),
         };
         for index in 0..part.connections {
             worker.slots.push(Slot { connection: None, retry_at: 0, waits_to_write: false, silent_since: 0 });
@@ -158,7 +158,7 @@ impl<'p> Worker<'p> {
             for event in events.drain(..) {
                 self.handle(event, &mut buffer);
             }
-            self.look();
+            self.poll();
         }
     }
 
@@ -187,12 +187,12 @@ impl<'p> Worker<'p> {
     }
 
     fn wait(&self, events: &mut Vec<Event>) {
-        let mut until = self.looked_at + LOOK_EVERY;
+        let mut until = self.polled_at + POLL_EVERY_NS;
         if self.plan.load == Load::Open && !self.free.is_empty() {
             until = until.min(self.schedule.due_at());
         }
         let wait = until.saturating_sub(self.clock.nanos());
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait.min(LOOK_EVERY)).unwrap_or(0) };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::try_from(wait.min(POLL_EVERY_NS)).unwrap_or(0) };
         // Interrupted by a signal: the loop looks around and comes back.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), Some(&timeout));
     }
@@ -223,7 +223,7 @@ impl<'p> Worker<'p> {
                 tally.record(outcome, now.saturating_sub(start));
             }
         });
-        self.told = (self.told.0 + answers, self.told.1 + errors);
+        self.reported = (self.reported.0 + answers, self.reported.1 + errors);
         if understood.is_err() || connection.is_over() {
             return self.lose(index);
         }
@@ -298,7 +298,7 @@ impl<'p> Worker<'p> {
     fn lose(&mut self, index: usize) {
         let lost = self.drop_connection(index);
         self.tally.errors.lost += lost;
-        self.told.1 += lost;
+        self.reported.1 += lost;
     }
 
     /// How many requests went with it.
@@ -312,13 +312,13 @@ impl<'p> Worker<'p> {
     }
 
     /// Now and then: who takes too long, who may connect again, and what to show.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let now = self.clock.nanos();
-        if now < self.looked_at + LOOK_EVERY {
+        if now < self.polled_at + POLL_EVERY_NS {
             return;
         }
-        self.looked_at = now;
-        let (answered, errors) = std::mem::take(&mut self.told);
+        self.polled_at = now;
+        let (answered, errors) = std::mem::take(&mut self.reported);
         self.live.answered.fetch_add(answered, Ordering::Relaxed);
         self.live.errors.fetch_add(errors, Ordering::Relaxed);
         let timeout = nanos(self.plan.timeout);
@@ -330,7 +330,7 @@ impl<'p> Worker<'p> {
                     if owes && now.saturating_sub(slot.silent_since) > timeout {
                         let late = self.drop_connection(index);
                         self.tally.errors.timeouts += late;
-                        self.told.1 += late;
+                        self.reported.1 += late;
                     }
                 }
                 None if slot.retry_at <= now && now < self.ends_at => self.reopen(index, now),
@@ -346,7 +346,7 @@ impl<'p> Worker<'p> {
             Ok(()) => {}
             Err(_) => {
                 self.tally.errors.connects += 1;
-                self.told.1 += 1;
+                self.reported.1 += 1;
                 self.slots[index].retry_at = now + RECONNECT_AFTER;
             }
         }

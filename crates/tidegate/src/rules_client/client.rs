@@ -1,8 +1,8 @@
 //! Requests to a control plane, and its answers, understood or refused.
 
 use super::RulesError;
-use crate::ask::{Whom, is_fit_for_a_header};
-use crate::http_client::{self, Manner, Message, Response, Scheme, Url};
+use crate::ask::{NodeArguments, is_fit_for_a_header};
+use crate::http_client::{self, Message, RequestOptions, Response, Scheme, Url};
 use crate::output::plain;
 use crate::settings::{self, Settings};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 /// Of an export or a backup.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 /// A push waits for a database, and who watches waits for a push.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// A control plane, and who asks it. Holds a secret: can't be shown.
@@ -26,7 +26,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(whom: Whom) -> Result<Self, RulesError> {
+    pub(super) fn new(whom: NodeArguments) -> Result<Self, RulesError> {
         let shown = match &whom.url {
             Some(url) => url.clone(),
             None => format!("http://{}", Settings::control_listen(whom.settings.clone())?),
@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// Whatever `whom` says of the address.
-    pub(crate) fn at(shown: String, whom: Whom) -> Result<Self, RulesError> {
+    pub(crate) fn at(shown: String, whom: NodeArguments) -> Result<Self, RulesError> {
         let token = match whom.token {
             Some(token) => Some(token),
             None => settings::token(&whom.settings.environment)?,
@@ -56,8 +56,8 @@ impl Client {
     /// An answer that isn't a refusal.
     pub(super) fn ask(&self, method: &'static str, path: &str, body: &[u8]) -> Result<Response, RulesError> {
         let message =
-            Message { method, path, body, answer_within: ANSWER_WITHIN, answer_bytes_max: ANSWER_BYTES_MAX };
-        let manner = Manner { token: self.token.as_deref(), tls: self.tls.clone() };
+            Message { method, path, body, answer_within: REPLY_TIMEOUT, answer_bytes_max: ANSWER_BYTES_MAX };
+        let manner = RequestOptions { token: self.token.as_deref(), tls: self.tls.clone() };
         let sent = self.runtime.block_on(http_client::send(&self.url, &manner, message));
         let response = sent.map_err(|source| RulesError::Unreachable { url: self.shown.clone(), source })?;
         match response.status {

@@ -3,7 +3,7 @@
 use super::RulesError;
 use super::client::Client;
 use super::command_line::ShadowReport;
-use crate::ask::{Form, Whom};
+use crate::ask::{Form, NodeArguments};
 use crate::output::{self, Colour, Colours, grouped, plain};
 use crate::settings::Settings;
 use serde_json::{Value, json};
@@ -23,14 +23,14 @@ struct OfRule {
 
 type Rules = BTreeMap<(String, String, String), OfRule>;
 
-pub(super) fn run(whom: &Whom, report: &ShadowReport) -> Result<ExitCode, RulesError> {
+pub(super) fn run(whom: &NodeArguments, report: &ShadowReport) -> Result<ExitCode, RulesError> {
     let admin = match report.admin.as_slice() {
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
     };
     let mut rules = Rules::new();
     for url in &admin {
-        let whom = Whom {
+        let whom = NodeArguments {
             url: None,
             token: whom.token.clone(),
             authorities: whom.authorities.clone(),

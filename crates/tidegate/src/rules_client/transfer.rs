@@ -68,7 +68,7 @@ pub(super) fn import(client: &Client, path: &Path, terms: &Terms) -> Result<Exit
         version = version.and(answer["version"].as_u64());
         Ok(answer["version"].as_u64())
     })?;
-    told(last);
+    print_version(last);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,11 +81,11 @@ pub(super) fn restore(client: &Client, path: &Path, terms: &Terms) -> Result<Exi
         let answer: serde_json::Value = serde_json::from_slice(&response.body).unwrap_or_default();
         Ok(answer["version"].as_u64())
     })?;
-    told(last);
+    print_version(last);
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(version: Option<u64>) {
+fn print_version(version: Option<u64>) {
     let version = version
         .map_or_else(|| "there was nothing in it".to_owned(), |v| format!("the rules are at version {v}"));
     output::print(&format!("{version}\n"));

@@ -3,17 +3,21 @@
 //! A variable that starts with our prefix and means nothing is an error, as a misspelt key is. What
 //! Kubernetes adds for a Service named `tidegate` isn't: nobody wrote it.
 
-use super::error::{Place, SettingError, SettingErrors};
+use super::error::{SettingError, SettingErrors, ValueSource};
 use super::parse::{Refusal, bounded_file};
 use super::table::TABLE;
-use super::{Given, GivenValue, key};
+use super::{GivenTexts, GivenValue, key};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 const FILE_SUFFIX: &str = "_FILE";
 const TOKEN_VARIABLE: &str = "TIDEGATE_TOKEN";
 
-pub(super) fn read(variables: &[(OsString, OsString)], given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read(
+    variables: &[(OsString, OsString)],
+    given: &mut GivenTexts,
+    errors: &mut Vec<SettingError>,
+) {
     // Sorted, so that errors come in the same order each time.
     let mut ours: Vec<(String, &OsStr)> = variables
         .iter()
@@ -28,7 +32,7 @@ pub(super) fn read(variables: &[(OsString, OsString)], given: &mut Given, errors
 }
 
 struct Reader<'a> {
-    given: &'a mut Given,
+    given: &'a mut GivenTexts,
     errors: &'a mut Vec<SettingError>,
     /// Which settings a variable gave already.
     taken: [bool; TABLE.len()],
@@ -36,39 +40,40 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn variable(&mut self, name: &str, value: &OsStr) {
-        let place = Place::Environment(name.to_owned());
+        let source = ValueSource::Environment(name.to_owned());
         let Some(text) = value.to_str() else {
             let fix = "write it in UTF-8, or unset it";
-            self.errors.push(SettingError::unusable(place.to_string(), "isn't UTF-8", fix));
+            self.errors.push(SettingError::unusable(source.to_string(), "isn't UTF-8", fix));
             return;
         };
         if let Some(index) = position(name) {
-            self.give(index, text.to_owned(), place);
+            self.give(index, text.to_owned(), source);
         } else if let Some(index) = name.strip_suffix(FILE_SUFFIX).and_then(position) {
             match read_value(text) {
                 Ok(read) => {
-                    let place = Place::EnvironmentFile { variable: name.to_owned(), path: text.to_owned() };
-                    self.give(index, read, place);
+                    let source =
+                        ValueSource::EnvironmentFile { variable: name.to_owned(), path: text.to_owned() };
+                    self.give(index, read, source);
                 }
                 Err(refusal) => {
-                    self.errors.push(SettingError::bad_path(&TABLE[index], text, &place, refusal));
+                    self.errors.push(SettingError::bad_path(&TABLE[index], text, &source, refusal));
                 }
             }
         } else if !is_of_callers(name) && !is_of_kubernetes(name, text) {
-            self.errors.push(SettingError::unknown(name, &place, suggestion(name)));
+            self.errors.push(SettingError::unknown(name, &source, suggestion(name)));
         }
     }
 
-    fn give(&mut self, index: usize, text: String, place: Place) {
+    fn give(&mut self, index: usize, text: String, source: ValueSource) {
         if std::mem::replace(&mut self.taken[index], true) {
             let message = format!("{} is set both directly and by a file", TABLE[index].key);
             self.errors.push(SettingError::unusable(
-                place.to_string(),
+                source.to_string(),
                 message,
                 "unset one of the two variables",
             ));
         }
-        self.given[index] = Some(GivenValue { text, place });
+        self.given[index] = Some(GivenValue { text, source });
     }
 }
 

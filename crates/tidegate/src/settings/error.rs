@@ -9,9 +9,9 @@ use super::table::{Secrecy, Setting};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a value was given.
+/// The source of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ValueSource {
     Default,
     File {
         path: PathBuf,
@@ -26,16 +26,16 @@ pub(crate) enum Place {
     Flag(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Default => f.write_str("default"),
-            Place::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Place::Environment(variable) => write!(f, "environment {variable}"),
-            Place::EnvironmentFile { variable, path } => {
+            ValueSource::Default => f.write_str("default"),
+            ValueSource::File { path, line } => write!(f, "{}:{line}", path.display()),
+            ValueSource::Environment(variable) => write!(f, "environment {variable}"),
+            ValueSource::EnvironmentFile { variable, path } => {
                 write!(f, "file {} of environment {variable}", Quoted(path))
             }
-            Place::Flag(flag) => write!(f, "flag {flag}"),
+            ValueSource::Flag(flag) => write!(f, "flag {flag}"),
         }
     }
 }
@@ -52,7 +52,7 @@ pub(crate) enum SettingError {
 }
 
 impl SettingError {
-    pub(super) fn refused(setting: &Setting, text: &str, place: &Place, refusal: Refusal) -> Self {
+    pub(super) fn refused(setting: &Setting, text: &str, place: &ValueSource, refusal: Refusal) -> Self {
         match setting.secrecy {
             Secrecy::Open => Self::quoted(setting, text, place, refusal),
             Secrecy::PathOfSecret if Path::new(text).exists() => Self::quoted(setting, text, place, refusal),
@@ -62,7 +62,7 @@ impl SettingError {
     }
 
     /// Of the path that an `…_FILE` variable gave. It may be the secret itself, put in the wrong variable.
-    pub(super) fn bad_path(setting: &Setting, path: &str, place: &Place, refusal: Refusal) -> Self {
+    pub(super) fn bad_path(setting: &Setting, path: &str, place: &ValueSource, refusal: Refusal) -> Self {
         match setting.secrecy {
             Secrecy::Open => Self::quoted(setting, path, place, refusal),
             Secrecy::Secret | Secrecy::PathOfSecret => {
@@ -72,20 +72,20 @@ impl SettingError {
         }
     }
 
-    fn quoted(setting: &Setting, text: &str, place: &Place, refusal: Refusal) -> Self {
+    fn quoted(setting: &Setting, text: &str, place: &ValueSource, refusal: Refusal) -> Self {
         Self::of_value(setting, Quoted(text).to_string(), place, refusal)
     }
 
-    fn hidden(setting: &Setting, place: &Place, refusal: Refusal) -> Self {
+    fn hidden(setting: &Setting, place: &ValueSource, refusal: Refusal) -> Self {
         Self::of_value(setting, "(hidden)".to_owned(), place, refusal)
     }
 
-    fn of_value(setting: &Setting, value: String, place: &Place, refusal: Refusal) -> Self {
+    fn of_value(setting: &Setting, value: String, place: &ValueSource, refusal: Refusal) -> Self {
         let Refusal { message, fix } = refusal;
         SettingError::Refused { key: setting.key, value, place: place.to_string(), message, fix }
     }
 
-    pub(super) fn unknown(name: &str, place: &Place, suggestion: Option<String>) -> Self {
+    pub(super) fn unknown(name: &str, place: &ValueSource, suggestion: Option<String>) -> Self {
         let fix = match suggestion {
             Some(suggestion) => format!("did you mean `{suggestion}`?"),
             None => "remove it; `tidegate serve --help` lists the settings".to_owned(),

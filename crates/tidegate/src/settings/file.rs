@@ -3,9 +3,9 @@
 //! Every value is taken as text with the line it stands on, and validated like any other. An error never
 //! quotes a line of the file: it may hold a secret.
 
-use super::error::{Place, SettingError};
+use super::error::{SettingError, ValueSource};
 use super::table::TABLE;
-use super::{Given, GivenValue, key};
+use super::{GivenTexts, GivenValue, key};
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -16,22 +16,22 @@ const DEFAULT_FILE: &str = "tidegate.toml";
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads the file that was named, or the default one where it exists.
-pub(super) fn read(named: Option<&Path>, given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read(named: Option<&Path>, given: &mut GivenTexts, errors: &mut Vec<SettingError>) {
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
     match read_text(path) {
         Ok(text) => read_from(path, &text, given, errors),
         Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
-            let place = path.display().to_string();
+            let source = path.display().to_string();
             let message = format!("can't read settings: {error}");
             let fix = "check the path, its permissions, and that it is a TOML file";
-            errors.push(SettingError::unusable(place, message, fix));
+            errors.push(SettingError::unusable(source, message, fix));
         }
     }
 }
 
 /// What the file at `path` says.
-pub(super) fn read_from(path: &Path, text: &str, given: &mut Given, errors: &mut Vec<SettingError>) {
+pub(super) fn read_from(path: &Path, text: &str, given: &mut GivenTexts, errors: &mut Vec<SettingError>) {
     Reader { path, text, given, errors }.read();
 }
 
@@ -47,7 +47,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    given: &'a mut Given,
+    given: &'a mut GivenTexts,
     errors: &'a mut Vec<SettingError>,
 }
 
@@ -58,10 +58,10 @@ impl Reader<'_> {
             Err(error) => {
                 let start = error.span().map_or(0, |span| span.start);
                 let (line, column) = line_and_column(self.text, start);
-                let place = format!("{}:{line}:{column}", self.path.display());
+                let source = format!("{}:{line}:{column}", self.path.display());
                 let message = format!("isn't TOML: {}", error.message().replace('\n', ", "));
                 let fix = "write settings as `key = value`, text in quotes";
-                self.errors.push(SettingError::unusable(place, message, fix));
+                self.errors.push(SettingError::unusable(source, message, fix));
             }
         }
     }
@@ -72,16 +72,16 @@ impl Reader<'_> {
                 "" => name.get_ref().to_string(),
                 section => format!("{section}.{}", name.get_ref()),
             };
-            let place = self.place(&name.span());
+            let source = self.place(&name.span());
             match (position(&key), value.get_ref()) {
-                (Some(index), value) => self.value(index, value, place),
+                (Some(index), value) => self.value(index, value, source),
                 (None, DeValue::Table(table)) if is_section(&key) => self.table(&key, table),
-                (None, _) => self.errors.push(SettingError::unknown(&key, &place, suggestion(&key))),
+                (None, _) => self.errors.push(SettingError::unknown(&key, &source, suggestion(&key))),
             }
         }
     }
 
-    fn value(&mut self, index: usize, value: &DeValue<'_>, place: Place) {
+    fn value(&mut self, index: usize, value: &DeValue<'_>, source: ValueSource) {
         let text = match value {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => number.to_string(),
@@ -89,18 +89,18 @@ impl Reader<'_> {
             DeValue::Float(number) => number.to_string(),
             DeValue::Boolean(is_set) if TABLE[index].value_name == "BOOLEAN" => is_set.to_string(),
             DeValue::Boolean(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
-                let place = format!("{} ({place})", TABLE[index].key);
+                let source = format!("{} ({source})", TABLE[index].key);
                 let message = format!("takes text or a number; this is of type {}", value.type_str());
                 let fix = "write one value, text in quotes";
-                self.errors.push(SettingError::unusable(place, message, fix));
+                self.errors.push(SettingError::unusable(source, message, fix));
                 return;
             }
         };
-        self.given[index] = Some(GivenValue { text, place });
+        self.given[index] = Some(GivenValue { text, source });
     }
 
-    fn place(&self, span: &Range<usize>) -> Place {
-        Place::File { path: self.path.to_owned(), line: line_and_column(self.text, span.start).0 }
+    fn place(&self, span: &Range<usize>) -> ValueSource {
+        ValueSource::File { path: self.path.to_owned(), line: line_and_column(self.text, span.start).0 }
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn print(settings: &Settings) -> String {
                 (Secrecy::Secret, Some(_)) => "(set)".to_owned(),
                 _ => (setting.show)(settings),
             };
-            let place = given.as_ref().map_or("default".to_owned(), |given| given.place.to_string());
+            let place = given.as_ref().map_or("default".to_owned(), |given| given.source.to_string());
             [setting.key.to_owned(), value, place]
         })
         .collect();

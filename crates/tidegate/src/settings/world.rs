@@ -4,7 +4,7 @@ use super::parse::Refusal;
 use std::fmt;
 use std::ops::RangeInclusive;
 use tidegate_core::Nanos;
-use tidegate_world::{Policy, Publish, WorldUrl};
+use tidegate_world::{PublishPolicy, PublishThreshold, WorldUrl};
 
 pub(super) const INTERVAL_MS: RangeInclusive<u64> = 250..=60_000;
 /// Thousandths: what is less isn't told apart.
@@ -32,12 +32,12 @@ impl Default for WorldSettings {
 }
 
 impl WorldSettings {
-    pub(crate) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> PublishPolicy {
         let publish = match self.policy {
-            PolicyWord::Headroom => Publish::Headroom,
-            PolicyWord::Floor => Publish::Floor(self.floor),
+            PolicyWord::Headroom => PublishThreshold::Headroom,
+            PolicyWord::Floor => PublishThreshold::Floor(self.floor),
         };
-        Policy { publish, interval: self.interval }
+        PublishPolicy { publish, interval: self.interval }
     }
 
     /// Without a password.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_sim::coverage::{
     Comparison, Coverage, ENOUGH, EventKind, Triple, UNREACHABLE, Unreachable, triples,
 };
-use tidegate_sim::swarm::{self, Covered, Episode};
+use tidegate_sim::swarm::{self, CoverageReport, Episode};
 
 /// So many episodes of each seed are run: one of each kind, on average.
 const EPISODES: u64 = 8;
@@ -89,7 +89,7 @@ fn aim(rare: &[(Triple, u64)], progress: &mut Progress) -> Aimed {
     let total = Mutex::new(Aimed::default());
     let aims = swarm::aims(rare.iter().map(|(triple, met)| (*triple, ENOUGH - met)));
     on_all_cores(aims.len(), "groups of rare situations", progress, |index| {
-        let Covered { coverage, episodes, violations } = swarm::cover(&aims[index]);
+        let CoverageReport { coverage, episodes, violations } = swarm::cover(&aims[index]);
         let Ok(mut total) = total.lock() else { return };
         total.coverage.add_all(&coverage);
         total.episodes += episodes;

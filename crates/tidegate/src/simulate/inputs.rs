@@ -21,11 +21,11 @@ Exit code: 0 nothing is violated, 1 something is, 2 the file can't be written. F
 const REPLAY_NOTE: &str = "\
 FILE is a scenario file of the swarm, or a directory of them.
 Its `expect` says whether it passes, or which violation it is known for.
-Exit code: 0 every file does what it expects, 1 one doesn't, 2 one can't be read. For example:
+Exit code: 0 every file does command it expects, 1 one doesn't, 2 one can't be read. For example:
   tidegate sim replay crates/sim/scenarios
   tidegate sim replay found/seed-17-episode-3.toml";
 const COVERAGE_NOTE: &str = "\
-A situation is what a node knows of a key, what the store holds of its cell, and the event that
+A situation is command a node knows of a key, command the store holds of its cell, and the event that
 comes then. What the seeds meet too rarely is aimed at.
 Exit code: 0 every situation was met 30 times or is listed in
 crates/sim/coverage/unreachable.txt, and nothing was violated, 1 that isn't so, 2 the
@@ -36,11 +36,11 @@ const MINUTES_MAX: u64 = 10_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Inputs {
-    pub(crate) what: What,
+    pub(crate) command: SimulateCommand,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum SimulateCommand {
     List,
     Scenario(ScenarioInputs),
     Swarm(SwarmInputs),
@@ -171,25 +171,25 @@ fn form(matches: &ArgMatches) -> Form {
 
 impl Inputs {
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, InputsError> {
-        let what = match matches.subcommand() {
-            Some(("list", _)) => What::List,
-            Some(("coverage", matches)) => What::Coverage(CoverageInputs {
+        let command = match matches.subcommand() {
+            Some(("list", _)) => SimulateCommand::List,
+            Some(("coverage", matches)) => SimulateCommand::Coverage(CoverageInputs {
                 seeds: matches.get_one::<u64>("seeds").copied().unwrap_or(0),
                 from: matches.get_one::<u64>("from").copied().unwrap_or(0),
             }),
-            Some(("replay", matches)) => What::Replay(ReplayInputs {
+            Some(("replay", matches)) => SimulateCommand::Replay(ReplayInputs {
                 paths: matches.get_many::<PathBuf>("file").into_iter().flatten().cloned().collect(),
                 form: form(matches),
             }),
-            Some((_, matches)) => What::Swarm(SwarmInputs::read(matches)),
-            None => What::Scenario(ScenarioInputs {
+            Some((_, matches)) => SimulateCommand::Swarm(SwarmInputs::read(matches)),
+            None => SimulateCommand::Scenario(ScenarioInputs {
                 scenario: matches.get_one::<String>("scenario").cloned().ok_or(InputsError::Nothing)?,
                 seed: matches.get_one::<u64>("seed").copied(),
                 pictures: matches.get_one::<PathBuf>("out").cloned(),
                 form: form(matches),
             }),
         };
-        Ok(Inputs { what })
+        Ok(Inputs { command })
     }
 }
 

@@ -3,7 +3,7 @@
 use super::show::subtitle;
 use crate::bench::escaped;
 use std::fmt::Write as _;
-use tidegate_sim::fleet::{Outcome, Plan};
+use tidegate_sim::fleet::{FleetReport, Plan};
 
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
@@ -19,7 +19,7 @@ const OFFERED: &str = "#cbd5e1";
 type Line = (&'static str, &'static str, Vec<f64>);
 
 /// Each with its name.
-pub(crate) fn all(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<(&'static str, String)> {
+pub(crate) fn all(name: &str, plan: &Plan, outcome: &FleetReport) -> Vec<(&'static str, String)> {
     let series = &outcome.series;
     let seconds = usize::try_from(plan.seconds).unwrap_or(0);
     let whole = |numbers: &[u64]| -> Vec<f64> {

@@ -7,7 +7,7 @@ use crate::output::{self, Colour, Colours, counted};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tidegate_sim::file::{Expectation, ScenarioFile, Verdict};
+use tidegate_sim::file::{Expectation, ScenarioFile, ScenarioVerdict};
 
 pub(crate) fn run(inputs: &ReplayInputs) -> Result<ExitCode, SimError> {
     let mut files = Vec::new();
@@ -17,13 +17,13 @@ pub(crate) fn run(inputs: &ReplayInputs) -> Result<ExitCode, SimError> {
     // What is violated is told below, in a line.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let verdicts: Vec<Verdict> = files.iter().map(ScenarioFile::run).collect();
+    let verdicts: Vec<ScenarioVerdict> = files.iter().map(ScenarioFile::run).collect();
     std::panic::set_hook(hook);
     output::print(&match inputs.form {
         Form::Json => json_of(&files, &verdicts),
         Form::Text => text_of(&files, &verdicts),
     });
-    let all_are = verdicts.iter().all(Verdict::is_as_expected);
+    let all_are = verdicts.iter().all(ScenarioVerdict::is_as_expected);
     Ok(if all_are { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -49,26 +49,26 @@ fn read(path: &Path) -> Result<ScenarioFile, SimError> {
 }
 
 /// A word for each verdict.
-fn word(verdict: &Verdict) -> &'static str {
+fn word(verdict: &ScenarioVerdict) -> &'static str {
     match verdict {
-        Verdict::Passed => "ok",
-        Verdict::FailedAsExpected(_) => "found as expected",
-        Verdict::Violated(_) => "violated",
-        Verdict::FailedOtherwise(_) => "found as something else",
-        Verdict::PassedUnexpectedly => "passes, which isn't expected",
+        ScenarioVerdict::Passed => "ok",
+        ScenarioVerdict::FailedAsExpected(_) => "found as expected",
+        ScenarioVerdict::Violated(_) => "violated",
+        ScenarioVerdict::FailedOtherwise(_) => "found as something else",
+        ScenarioVerdict::PassedUnexpectedly => "passes, which isn't expected",
     }
 }
 
-fn message(verdict: &Verdict) -> Option<&str> {
+fn message(verdict: &ScenarioVerdict) -> Option<&str> {
     match verdict {
-        Verdict::Violated(message)
-        | Verdict::FailedOtherwise(message)
-        | Verdict::FailedAsExpected(message) => Some(message),
-        Verdict::Passed | Verdict::PassedUnexpectedly => None,
+        ScenarioVerdict::Violated(message)
+        | ScenarioVerdict::FailedOtherwise(message)
+        | ScenarioVerdict::FailedAsExpected(message) => Some(message),
+        ScenarioVerdict::Passed | ScenarioVerdict::PassedUnexpectedly => None,
     }
 }
 
-fn text_of(files: &[ScenarioFile], verdicts: &[Verdict]) -> String {
+fn text_of(files: &[ScenarioFile], verdicts: &[ScenarioVerdict]) -> String {
     let colours = Colours::of_stdout();
     let mut text = String::new();
     for (file, verdict) in files.iter().zip(verdicts) {
@@ -94,7 +94,7 @@ fn text_of(files: &[ScenarioFile], verdicts: &[Verdict]) -> String {
     text
 }
 
-fn json_of(files: &[ScenarioFile], verdicts: &[Verdict]) -> String {
+fn json_of(files: &[ScenarioFile], verdicts: &[ScenarioVerdict]) -> String {
     let scenarios: Vec<_> = files
         .iter()
         .zip(verdicts)

@@ -3,9 +3,9 @@
 use crate::output::{Colour, Colours, counted, grouped};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use tidegate_sim::fleet::{Judged, Outcome, Plan};
+use tidegate_sim::fleet::{FigureVerdict, FleetReport, Plan};
 
-pub(crate) fn text(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> String {
+pub(crate) fn text(name: &str, plan: &Plan, seed: u64, outcome: &FleetReport) -> String {
     let colours = Colours::of_stdout();
     let mut text = format!("{}: {}\n", colours.paint(Colour::Bold, name), plan.title);
     // Writing to a string can't fail.
@@ -36,7 +36,7 @@ pub(crate) fn text(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Str
 }
 
 /// What was simulated, in a line.
-pub(crate) fn subtitle(plan: &Plan, seed: u64, outcome: &Outcome) -> String {
+pub(crate) fn subtitle(plan: &Plan, seed: u64, outcome: &FleetReport) -> String {
     let count = |number: u64, noun| counted(usize::try_from(number).unwrap_or(usize::MAX), noun);
     let keys = plan.keys.iter().map(|keys| keys.get_ref().count).sum();
     let scale = if plan.scale == 1 {
@@ -55,7 +55,7 @@ pub(crate) fn subtitle(plan: &Plan, seed: u64, outcome: &Outcome) -> String {
     )
 }
 
-fn expected(judged: &Judged) -> String {
+fn expected(judged: &FigureVerdict) -> String {
     match (judged.least, judged.most) {
         (None, None) => String::new(),
         (Some(least), None) => format!("≥ {least}"),
@@ -74,7 +74,7 @@ fn shown(value: f64) -> String {
     }
 }
 
-pub(crate) fn json(name: &str, plan: &Plan, seed: u64, outcome: &Outcome) -> Value {
+pub(crate) fn json(name: &str, plan: &Plan, seed: u64, outcome: &FleetReport) -> Value {
     let figures: Vec<Value> = outcome
         .judged
         .iter()

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use tidegate_core::Nanos;
 use tidegate_sim::fired::Fired;
-use tidegate_sim::swarm::{self, Episode, Failure, Ran, Smallest};
+use tidegate_sim::swarm::{self, Episode, Failure, SeedReport, Smallest};
 
 /// What all seeds came to.
 #[derive(Default)]
@@ -33,7 +33,8 @@ pub(crate) fn run(inputs: &SwarmInputs) -> Result<ExitCode, SimError> {
     let mut progress = Progress::new();
     let total = run_seeds(inputs, &mut progress);
     progress.clear();
-    let smallest = total.failure.as_ref().map(|(seed, failure)| told(inputs, *seed, failure)).transpose();
+    let smallest =
+        total.failure.as_ref().map(|(seed, failure)| failure_text(inputs, *seed, failure)).transpose();
     std::panic::set_hook(hook);
     let smallest = smallest?;
     output::print(&match inputs.form {
@@ -50,7 +51,7 @@ fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
     let mistake = inputs.mistake.map(|(_, mistake)| mistake);
     let (next, end) = (AtomicU64::new(inputs.from), inputs.from.saturating_add(inputs.seeds));
     let failed = AtomicU64::new(end);
-    let (report, reports) = mpsc::channel::<(u64, Ran)>();
+    let (report, reports) = mpsc::channel::<(u64, SeedReport)>();
     let run_next = || {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         (seed < failed.load(Ordering::Relaxed)).then(|| (seed, swarm::run(seed, length, mistake)))
@@ -67,14 +68,14 @@ fn run_seeds(inputs: &SwarmInputs, progress: &mut Progress) -> Total {
                 failed.fetch_min(seed, Ordering::Relaxed);
             }
             all.insert(seed, ran);
-            progress.show(&told_so_far(all.len(), inputs.seeds, failed.load(Ordering::Relaxed), end));
+            progress.show(&progress_text(all.len(), inputs.seeds, failed.load(Ordering::Relaxed), end));
         }
     });
     let last = failed.into_inner();
     all.into_iter().take_while(|(seed, _)| *seed <= last).fold(Total::default(), Total::and)
 }
 
-fn told_so_far(done: usize, seeds: u64, failed: u64, end: u64) -> String {
+fn progress_text(done: usize, seeds: u64, failed: u64, end: u64) -> String {
     if failed < end {
         return format!("seed {failed} fails; those before it are run to their end");
     }
@@ -82,7 +83,7 @@ fn told_so_far(done: usize, seeds: u64, failed: u64, end: u64) -> String {
 }
 
 impl Total {
-    fn and(mut self, (seed, ran): (u64, Ran)) -> Total {
+    fn and(mut self, (seed, ran): (u64, SeedReport)) -> Total {
         self.fired.add_all(&ran.fired);
         self.seeds += 1;
         self.episodes += ran.episodes;
@@ -92,8 +93,8 @@ impl Total {
     }
 }
 
-/// A failure as people need it: what is violated, how to replay it, and how little is left of it.
-fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, SimError> {
+/// Returns the report of a failure: what is violated, how to replay it, and how little is left of it.
+fn failure_text(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, SimError> {
     let mistake = inputs.mistake.map(|(name, _)| format!(" --mistake {name}")).unwrap_or_default();
     let mut text = format!("seed {seed}, episode {}: {}\n", failure.episode, failure.message);
     // Writing to a string can't fail.
@@ -108,15 +109,20 @@ fn told(inputs: &SwarmInputs, seed: u64, failure: &Failure) -> Result<String, Si
         Some(smallest) => {
             let _ = writeln!(text, "the smallest of {} attempts that fails alike:", smallest.runs);
             text.push_str(&smallest.describe());
-            text.push_str(&kept(inputs, seed, failure, &smallest)?);
+            text.push_str(&save_smallest(inputs, seed, failure, &smallest)?);
         }
         None => text.push_str("it didn't fail again: that alone is a mistake\n"),
     }
     Ok(text)
 }
 
-/// Writes the scenario file if that is asked for, and says where it is, or how to get it.
-fn kept(inputs: &SwarmInputs, seed: u64, failure: &Failure, smallest: &Smallest) -> Result<String, SimError> {
+/// Writes the scenario file if that was requested. Returns where it is, or how to get it.
+fn save_smallest(
+    inputs: &SwarmInputs,
+    seed: u64,
+    failure: &Failure,
+    smallest: &Smallest,
+) -> Result<String, SimError> {
     let name = format!("seed-{seed}-episode-{}", failure.episode);
     let Some(directory) = &inputs.save else {
         return Ok(format!(

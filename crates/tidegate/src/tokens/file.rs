@@ -60,12 +60,12 @@ pub(crate) enum FileError {
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default)]
-    token: Vec<Entry>,
+    token: Vec<TokenEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct TokenEntry {
     id: Spanned<String>,
     #[serde(default)]
     name: Option<Spanned<String>>,
@@ -128,8 +128,8 @@ fn parse(text: &str) -> Result<Vec<StoredToken>, Wrong> {
     Ok(tokens)
 }
 
-fn stored(entry: &Entry) -> Result<StoredToken, Wrong> {
-    let Entry { id, name, tenant, permissions, created, sha256 } = entry;
+fn stored(entry: &TokenEntry) -> Result<StoredToken, Wrong> {
+    let TokenEntry { id, name, tenant, permissions, created, sha256 } = entry;
     let restore = "restore it, or remove this token";
     let token_id = TokenId::parse(id.get_ref().as_bytes());
     let token_id = token_id.ok_or_else(|| wrong(id, "an id is 12 letters and digits", restore))?;

@@ -79,7 +79,7 @@ impl Terminal {
         // Windows change their size without a word.
         const LOOKS: u32 = 10;
         for _ in 0..LOOKS {
-            match self.look(within / LOOKS) {
+            match self.poll(within / LOOKS) {
                 Typed::Nothing if self.size() != self.drawn => return Typed::Resized,
                 Typed::Nothing => {}
                 typed => return typed,
@@ -88,7 +88,7 @@ impl Terminal {
         Typed::Nothing
     }
 
-    fn look(&mut self, within: Duration) -> Typed {
+    fn poll(&mut self, within: Duration) -> Typed {
         let mut waiting = [PollFd::new(&self.stdin, PollFlags::IN)];
         let seconds = i64::try_from(within.as_secs()).unwrap_or(i64::MAX);
         let within = Timespec { tv_sec: seconds, tv_nsec: within.subsec_nanos().into() };

@@ -5,7 +5,7 @@ use crate::ask::Form;
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, value_parser};
 use std::path::PathBuf;
 use tidegate_decisions::RECORDS_MAX;
-use tidegate_node::journal::asked::Asked;
+use tidegate_node::journal::log_query::LogQuery;
 
 const NOTE: &str =
     "WHO is a caller as any output shows it ('alice,/search'), one value of it (alice, user=alice), the
@@ -63,8 +63,8 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
     let who: Vec<&str> =
         matches.get_many::<String>("who").into_iter().flatten().map(String::as_str).collect();
     let is_json = matches.get_flag("json");
-    let records_max = if is_json { Asked::default().records_max } else { GROUPED_MAX };
-    let asked = Asked {
+    let records_max = if is_json { LogQuery::default().records_max } else { GROUPED_MAX };
+    let query = LogQuery {
         tenant: text("tenant"),
         namespace: text("namespace"),
         rule: text("rule"),
@@ -72,10 +72,10 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         request_id: text("request-id"),
         admissions: matches.get_flag("admissions"),
         records_max: limit.map_or(records_max, |limit| limit.clamp(1, RECORDS_MAX)),
-        ..Asked::default()
+        ..LogQuery::default()
     };
     Options {
-        asked,
+        query,
         typed: Typed { at: text("at"), since: text("since"), until: text("until") },
         admin: matches.get_many::<String>("admin").into_iter().flatten().cloned().collect(),
         control: text("control"),

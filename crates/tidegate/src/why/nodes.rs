@@ -3,19 +3,19 @@
 //! Of several, those that answer are enough: which didn't is told beside what the others said.
 
 use super::{Options, WhyError};
-use crate::ask::Whom;
+use crate::ask::NodeArguments;
 use crate::rules_client::{Client, RulesError};
 use crate::settings::Settings;
 use serde_json::{Value, json};
 
 /// Of several nodes, all of it together, the newest first.
-pub(super) fn ask(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
+pub(super) fn ask(whom: &NodeArguments, options: &Options) -> Result<Value, WhyError> {
     let addresses = match options.admin.as_slice() {
         _ if let Some(control) = &options.control => vec![control.clone()],
         [] => vec![format!("http://{}", Settings::listen_admin(whom.settings.clone())?)],
         given => given.to_vec(),
     };
-    let path = format!("/v1/why?{}", options.asked.query());
+    let path = format!("/v1/why?{}", options.query.query());
     let (mut all, mut failed): (Option<Value>, Vec<(String, RulesError)>) = (None, Vec::new());
     for url in &addresses {
         match one(whom, url, &path) {
@@ -38,9 +38,9 @@ pub(super) fn ask(whom: &Whom, options: &Options) -> Result<Value, WhyError> {
     Ok(all)
 }
 
-fn one(whom: &Whom, url: &str, path: &str) -> Result<Value, RulesError> {
+fn one(whom: &NodeArguments, url: &str, path: &str) -> Result<Value, RulesError> {
     let (token, authorities) = (whom.token.clone(), whom.authorities.clone());
-    let whom = Whom { url: None, token, authorities, settings: whom.settings.clone() };
+    let whom = NodeArguments { url: None, token, authorities, settings: whom.settings.clone() };
     Client::at(url.to_owned(), whom)?.get(path).map_err(|error| match error {
         // The listener for callers knows no such path, and says which ones it knows.
         RulesError::Refused(said) if said.contains("there is nothing at") => RulesError::Refused(format!(

@@ -7,7 +7,7 @@ use crate::store::total_of;
 use crate::support::{SOON, poll};
 use rustix::process::Signal;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 use tokio::time::Instant;
 
 /// What a node that has just started finds spent, its own requests not counted.
@@ -47,7 +47,7 @@ fn a_node_that_is_told_to_stop_publishes_what_is_left() {
 fn a_node_that_is_told_to_stop_publishes_also_what_came_after_the_last_publish() {
     let redis = wait_for(Redis::start());
     let proxy = wait_for(FaultProxy::start(redis.address()));
-    proxy.set(Fault::Latency(Duration::from_millis(8)));
+    proxy.set(ProxyFault::Latency(Duration::from_millis(8)));
     let url = format!("redis://{}", proxy.address());
     for turn in 0..5 {
         let limit = Limit::new(&format!("behind-{turn}"), 1000);

@@ -6,7 +6,7 @@ use crate::store::{command, total_of};
 use crate::support::{SOON, poll};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis, Reply, Sentinel};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, RespValue, Sentinel};
 
 const LIMIT: u64 = 1000;
 /// While the store is gone, nodes admit without knowing of each other's: that is what `paid` means.
@@ -55,10 +55,10 @@ fn answers_that_were_lost_are_made_up_for() {
     let admitted = under_load(&nodes, &limit(), |load| {
         load.wait_admitted(LIMIT / 2);
         load.set_pace(SLOWLY);
-        proxy.set(Fault::DropToClient);
+        proxy.set(ProxyFault::DropToClient);
         nodes.iter().for_each(|node| node.wait_breaker(&address, true, SOON));
         load.wait_admitted(LIMIT * 60 / 100);
-        proxy.set(Fault::None);
+        proxy.set(ProxyFault::None);
         go_on_when_told(&nodes, &address, &redis, load);
     });
     assert_near_the_limit(admitted);
@@ -109,6 +109,9 @@ fn a_replica_that_missed_the_last_writes_is_brought_up_to_date() {
     let admitted = under_load(&nodes, &limit(), |load| fail_over(&group, &nodes, load));
     assert_near_the_limit(admitted);
     let promoted = &group.servers()[1];
-    assert_eq!(command(promoted, &["ROLE"]).items().first().and_then(Reply::text).as_deref(), Some("master"));
+    assert_eq!(
+        command(promoted, &["ROLE"]).items().first().and_then(RespValue::text).as_deref(),
+        Some("master")
+    );
     wait_told(promoted, || admitted);
 }

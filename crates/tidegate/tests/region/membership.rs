@@ -5,13 +5,13 @@ use crate::store::command;
 use crate::support::{SOON, poll};
 use rustix::process::Signal;
 use std::time::Duration;
-use tidegate_testkit::{Redis, Reply};
+use tidegate_testkit::{Redis, RespValue};
 use tokio::time::Instant;
 
 /// Two seconds, and what a busy machine takes.
 const SEEN_WITHIN: Duration = Duration::from_secs(4);
 
-fn registered(redis: &Redis) -> Reply {
+fn registered(redis: &Redis) -> RespValue {
     command(redis, &["ZCARD", "tidegate:{nodes}:alive"])
 }
 
@@ -41,7 +41,7 @@ fn a_node_that_leaves_says_so() {
     leaving.node.process.signal(Signal::TERM);
     assert_eq!(leaving.node.process.exit_code(SOON), Some(0), "{}", leaving.log());
     // Not when its last heartbeat has become too old: at once.
-    assert_eq!(registered(&redis), Reply::Integer(2));
+    assert_eq!(registered(&redis), RespValue::Integer(2));
     let began = Instant::now();
     nodes.iter().for_each(|node| node.wait_live_nodes(2, SEEN_WITHIN));
     println!("a leave was known after {:?}", began.elapsed());
@@ -53,5 +53,5 @@ fn a_node_that_starts_again_is_another_one() {
     let redis = wait_for(Redis::start());
     let nodes = fleet(&redis.url(), 2, &["--node", "always-the-same"]);
     assert_eq!(nodes[0].live_nodes(), 2);
-    poll("two in the store", SOON, || (registered(&redis) == Reply::Integer(2)).then_some(()));
+    poll("two in the store", SOON, || (registered(&redis) == RespValue::Integer(2)).then_some(()));
 }

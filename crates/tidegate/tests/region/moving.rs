@@ -5,7 +5,7 @@ use crate::store::total_of;
 use crate::support::{Directory, SOON, poll};
 use rustix::process::Signal;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 
 /// A node whose store is named by its file.
 fn start(url: &str) -> Member {
@@ -73,7 +73,7 @@ fn the_new_store_hears_of_keys_that_were_being_published() {
     let mut caller = node.caller();
     // Seen by the old store before; the last admission of each is what is on its way.
     limits.iter().for_each(|limit| assert!(caller.ask(limit).is_allowed()));
-    proxy.set(Fault::Latency(Duration::from_millis(15)));
+    proxy.set(ProxyFault::Latency(Duration::from_millis(15)));
     for (number, limit) in limits.iter().enumerate() {
         assert!(caller.ask(limit).is_allowed());
         if number == limits.len() / 2 {

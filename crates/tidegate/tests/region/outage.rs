@@ -8,7 +8,7 @@ use crate::support::{SOON, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tidegate_core::Nanos;
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 use tokio::time::Instant;
 
 /// What a caller may wait, on a machine that is busy with other tests.
@@ -49,8 +49,8 @@ impl Store {
         match outage {
             Outage::Killed => self.redis.kill(),
             Outage::Stopped => self.redis.stop(),
-            Outage::Blackholed => self.proxy.set(Fault::Blackhole),
-            Outage::Slow => self.proxy.set(Fault::Latency(Duration::from_millis(50))),
+            Outage::Blackholed => self.proxy.set(ProxyFault::Blackhole),
+            Outage::Slow => self.proxy.set(ProxyFault::Latency(Duration::from_millis(50))),
         }
     }
 
@@ -58,7 +58,7 @@ impl Store {
         match outage {
             Outage::Killed => wait_for(self.redis.restart()),
             Outage::Stopped => self.redis.resume(),
-            Outage::Blackholed | Outage::Slow => self.proxy.set(Fault::None),
+            Outage::Blackholed | Outage::Slow => self.proxy.set(ProxyFault::None),
         }
     }
 }
@@ -236,7 +236,7 @@ fn a_slow_store_is_survived() {
 #[test]
 fn a_distant_store_answers_requests_that_may_wait_for_it() {
     let store = Store::start();
-    store.proxy.set(Fault::Latency(Duration::from_millis(80)));
+    store.proxy.set(ProxyFault::Latency(Duration::from_millis(80)));
     let node = Member::join(&format!("redis://{}", store.address()), &PATIENT);
     let limit = Limit::strict("distant", 3);
     let answers: Vec<_> = (0..4).map(|_| node.ask(&limit)).collect();

@@ -261,7 +261,7 @@ fn a_peek_tells_what_other_nodes_spent() {
         (answer.is_allowed() && answer.remaining() == 60).then_some(())
     });
     let key = command(&redis, &["KEYS", "tidegate:*:0:*"]);
-    let cells: Vec<String> = key.items().iter().filter_map(tidegate_testkit::Reply::text).collect();
+    let cells: Vec<String> = key.items().iter().filter_map(tidegate_testkit::RespValue::text).collect();
     assert_eq!(cells.len(), 1, "{cells:?}");
     let owners = command(&redis, &["HGET", &cells[0], "n"]).text();
     assert_eq!(owners.as_deref(), Some("1"), "who only looked owns nothing");

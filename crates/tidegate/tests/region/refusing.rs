@@ -6,7 +6,7 @@ use crate::store::command;
 use crate::support::{poll, request, request_with};
 use std::collections::HashMap;
 use std::time::Duration;
-use tidegate_testkit::{Redis, Reply};
+use tidegate_testkit::{Redis, RespValue};
 
 /// What a node may take to show that its store is away, or back.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
@@ -158,13 +158,13 @@ fn a_store_that_loads_its_data_is_shown_until_it_has() {
     command(&redis, &["REPLICAOF", &address.ip().to_string(), &address.port().to_string()]);
     poll("a store that loads", Duration::from_secs(10), || {
         let answer = wait_for(redis.command(&["GET", "anything"])).ok()?;
-        matches!(answer, Reply::Error(problem) if problem.starts_with("LOADING")).then_some(())
+        matches!(answer, RespValue::Error(problem) if problem.starts_with("LOADING")).then_some(())
     });
     wait_unavailable(&nodes, "LOADING");
     command(&redis, &["CONFIG", "SET", "key-load-delay", "0"]);
     poll("a store that has loaded", Duration::from_secs(10), || {
         let answer = wait_for(redis.command(&["GET", "anything"])).ok()?;
-        (!matches!(answer, Reply::Error(_))).then_some(())
+        (!matches!(answer, RespValue::Error(_))).then_some(())
     });
     command(&redis, &["REPLICAOF", "NO", "ONE"]);
     wait_back(&nodes);

@@ -6,7 +6,7 @@ use crate::load::{drain, rush};
 use crate::store::command;
 use crate::support::{Directory, SOON, poll};
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis, Reply};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis, RespValue};
 
 fn with_secret(url: &str, secret: &str) -> Member {
     let directory = Directory::new();
@@ -22,8 +22,8 @@ fn problem(member: &Member) -> Option<String> {
 }
 
 fn names(redis: &Redis) -> Vec<String> {
-    let Reply::Array(names) = command(redis, &["KEYS", "*"]) else { panic!("no list of names") };
-    let mut names: Vec<String> = names.iter().filter_map(Reply::text).collect();
+    let RespValue::Array(names) = command(redis, &["KEYS", "*"]) else { panic!("no list of names") };
+    let mut names: Vec<String> = names.iter().filter_map(RespValue::text).collect();
     // Made by the second heartbeat of a node that belongs here.
     names.retain(|name| !name.ends_with(":proven"));
     names.sort();
@@ -50,7 +50,7 @@ fn a_node_with_another_secret_stays_alone_and_says_why() {
         assert!(answer.is_allowed() && answer.is_unverified(), "{}", answer.body);
     }
     // It doesn't forget why, nor begins to send, when it can't be told for a while.
-    for fault in [Fault::Refuse, Fault::None] {
+    for fault in [ProxyFault::Refuse, ProxyFault::None] {
         proxy.set(fault);
         // Several heartbeats long.
         for _ in 0..30 {

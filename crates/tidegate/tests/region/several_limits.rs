@@ -7,7 +7,7 @@ use crate::store::{cell_of, total_of};
 use crate::support::{Directory, SOON, poll};
 use std::thread;
 use std::time::Duration;
-use tidegate_testkit::{Fault, FaultProxy, Redis};
+use tidegate_testkit::{FaultProxy, ProxyFault, Redis};
 
 /// What the store holds of each limit once nothing is held back there any more.
 fn settled_totals(redis: &Redis, limits: &[Limit]) -> Vec<u64> {
@@ -77,7 +77,7 @@ fn a_reply_that_comes_after_its_holds_have_expired_admits_nothing() {
     for node in [&slow, &quick] {
         assert!(node.caller().ask_all(&limits).is_allowed());
     }
-    proxy.set(Fault::Latency(Duration::from_millis(400)));
+    proxy.set(ProxyFault::Latency(Duration::from_millis(400)));
     let late: u64 = thread::scope(|scope| {
         let ask = || u64::from(slow.caller().ask_all(&limits).is_allowed());
         let callers: Vec<_> = (0..20).map(|_| scope.spawn(ask)).collect();

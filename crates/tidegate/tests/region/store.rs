@@ -2,7 +2,7 @@
 
 use crate::fleet::{Limit, wait_for};
 use std::collections::BTreeMap;
-use tidegate_testkit::{Redis, Reply};
+use tidegate_testkit::{Redis, RespValue};
 
 /// One cell of a window, or the state of a GCRA: its name and its fields.
 pub(crate) struct Cell {
@@ -31,8 +31,8 @@ impl Cell {
     }
 }
 
-fn texts(reply: &Reply) -> Vec<String> {
-    reply.items().iter().filter_map(Reply::text).collect()
+fn texts(reply: &RespValue) -> Vec<String> {
+    reply.items().iter().filter_map(RespValue::text).collect()
 }
 
 /// The tag that chooses the slot of everything that belongs to a limit.
@@ -67,6 +67,6 @@ pub(crate) fn total_of(redis: &Redis, limit: &Limit) -> u64 {
     cell_of(redis, limit).map_or(0, |cell| cell.total())
 }
 
-pub(crate) fn command(redis: &Redis, words: &[&str]) -> Reply {
+pub(crate) fn command(redis: &Redis, words: &[&str]) -> RespValue {
     wait_for(redis.demand(words))
 }

@@ -7,7 +7,8 @@ use http::{Request, Response};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tidegate_control::stream::{
-    Down, FOLLOW_PATH, Hello, PROTOCOL, Protocol, Role, SnapshotId, Up, Welcome, framed,
+    FOLLOW_PATH, FollowerMessage, FollowerRole, Hello, PROTOCOL, Protocol, ServerMessage, SnapshotId,
+    Welcome, framed,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -16,7 +17,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn message(down: &Down) -> bytes::Bytes {
+fn message(down: &ServerMessage) -> bytes::Bytes {
     framed(|out| down.encode(out)).into()
 }
 
@@ -46,16 +47,16 @@ async fn talk_nonsense(stream: TcpStream) {
             let (node, software) = ("nonsense".into(), "99.0.0".into());
             let id = SnapshotId { version: 9, digest: 7 };
             let said = [
-                Down::Welcome(Welcome { protocol, node, software }),
-                Down::Change { version: 2, delta: bytes::Bytes::from_static(b"nonsense") },
-                Down::Snapshot { id, length: 200, offset: 0 },
-                Down::Chunk { offset: 0, bytes: vec![7; 200].into() },
+                ServerMessage::Welcome(Welcome { protocol, node, software }),
+                ServerMessage::Change { version: 2, delta: bytes::Bytes::from_static(b"nonsense") },
+                ServerMessage::Snapshot { id, length: 200, offset: 0 },
+                ServerMessage::Chunk { offset: 0, bytes: vec![7; 200].into() },
             ];
             for down in &said {
                 stream.send_data(message(down), false).unwrap();
             }
             loop {
-                let heartbeat = message(&Down::Heartbeat { head: 9, stale_ms: 0 });
+                let heartbeat = message(&ServerMessage::Heartbeat { head: 9, stale_ms: 0 });
                 if stream.send_data(heartbeat, false).is_err() {
                     return;
                 }
@@ -131,19 +132,19 @@ fn call(server: &Server, path: &str, messages: &[Vec<u8>]) -> (String, String) {
 #[test]
 fn who_doesnt_speak_the_protocol_is_told_so() {
     let control = Server::control();
-    let up = |up: &Up| framed(|out| up.encode(out));
+    let up = |up: &FollowerMessage| framed(|out| up.encode(out));
     let hello = |newest, oldest| {
-        Up::Hello(Hello {
+        FollowerMessage::Hello(Hello {
             protocol: Protocol { newest, oldest },
             node: "far-away".into(),
             region: "eu".into(),
             software: "99.0.0".into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version: 0,
             partial: None,
         })
     };
-    let resume = up(&Up::Resume { rule_version: 1, wants_snapshot: false });
+    let resume = up(&FollowerMessage::Resume { rule_version: 1, wants_snapshot: false });
     let (code, message) = call(&control, FOLLOW_PATH, &[resume]);
     assert_eq!((code.as_str(), message.contains("hello")), ("3", true), "{message}");
     let (code, message) = call(&control, FOLLOW_PATH, &[up(&hello(99, 98))]);
@@ -167,12 +168,12 @@ async fn slow_follower(address: &str, number: usize) -> (h2::RecvStream, h2::Sen
         .body(())
         .unwrap();
     let (response, mut up) = sender.ready().await.unwrap().send_request(request, false).unwrap();
-    let hello = Up::Hello(Hello {
+    let hello = FollowerMessage::Hello(Hello {
         protocol: PROTOCOL,
         node: format!("slow-{number}").into(),
         region: "eu".into(),
         software: "99.0.0".into(),
-        role: Role::Node,
+        role: FollowerRole::Node,
         rule_version: 1,
         partial: None,
     });
@@ -193,7 +194,9 @@ async fn versions_until(body: &mut h2::RecvStream, last: u64) -> Vec<u64> {
                 break;
             }
             let message: Vec<u8> = bytes.drain(..end).collect();
-            if let Down::Change { version, .. } = Down::decode(&message[5..].to_vec().into()).unwrap() {
+            if let ServerMessage::Change { version, .. } =
+                ServerMessage::decode(&message[5..].to_vec().into()).unwrap()
+            {
                 versions.push(version);
             }
         }

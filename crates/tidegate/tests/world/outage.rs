@@ -5,7 +5,7 @@ use crate::fleet::Limit;
 use crate::regions::{Regions, SEEN_WITHIN, world_of};
 use crate::support::{SOON, poll};
 use std::time::Duration;
-use tidegate_testkit::Fault;
+use tidegate_testkit::ProxyFault;
 
 /// A worker's lease, the next try of another node, and what a busy machine takes.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(3);
@@ -62,7 +62,7 @@ fn without_the_database_requests_go_on_and_it_catches_up() {
     let world = Regions::start(2);
     let [here, there] = &world.regions[..] else { panic!("two regions") };
     let worker = &here.nodes[here.wait_worker(SOON)];
-    world.proxy.set(Fault::Blackhole);
+    world.proxy.set(ProxyFault::Blackhole);
     let limit = Limit::new("meanwhile", 1_000);
     let mut slow = 0;
     for _ in 0..400 {
@@ -75,7 +75,7 @@ fn without_the_database_requests_go_on_and_it_catches_up() {
         (world_of(worker)["breaker"] == "open").then_some(())
     });
     assert!(there.remaining(&limit) == 999, "nothing was heard");
-    world.proxy.set(Fault::None);
+    world.proxy.set(ProxyFault::None);
     poll("what was admitted meanwhile", SEEN_WITHIN, || (there.remaining(&limit) <= 620).then_some(()));
     poll("an exact row", SEEN_WITHIN, || (world.components(&limit).first() == Some(&400)).then_some(()));
     assert!(worker.log().contains("the world store is tried again"), "{}", worker.log());

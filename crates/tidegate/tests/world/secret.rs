@@ -7,8 +7,10 @@ use crate::support::{Directory, poll};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::{FleetSecret, Nanos};
-use tidegate_testkit::{Fault, FaultProxy, MariaDb, Redis};
-use tidegate_world::{Joining, Policy, Publish, SqlOptions, SqlWorld, World as _, WorldUrl};
+use tidegate_testkit::{FaultProxy, MariaDb, ProxyFault, Redis};
+use tidegate_world::{
+    JoinRequest, PublishPolicy, PublishThreshold, SqlOptions, SqlWorld, World as _, WorldUrl,
+};
 use tokio::runtime::Handle;
 
 /// An empty database, and a way to it that a test can cut.
@@ -110,7 +112,7 @@ fn regions_without_a_setting_share_the_databases_secret_and_give_it_back() {
     assert_eq!(copy_in(&empty).as_deref(), Some(secret.as_str()));
 
     // A region whose database is out of reach starts with its Redis' copy.
-    database.proxy.set(Fault::Refuse);
+    database.proxy.set(ProxyFault::Refuse);
     let fifth = database.node("there", &stores[1], Directory::new());
     assert_eq!((source(&fifth), copy_in_directory(&fifth)), ("store".to_owned(), secret));
 }
@@ -121,9 +123,9 @@ fn a_database_of_the_built_in_key_keeps_it() {
     wait_for(async {
         let url = WorldUrl::parse(&database.url()).expect("a url");
         let world = SqlWorld::new(url, SqlOptions::default(), &Handle::current());
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(1) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(1) };
         let fingerprint = FleetSecret::BUILT_IN.fingerprint();
-        let old = Joining {
+        let old = JoinRequest {
             region: "old".to_owned(),
             origin: 1,
             fingerprint,

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 use support::poll;
 use tidegate_core::Nanos;
-use tidegate_testkit::{Fault, FaultProxy, MariaDb, Redis};
+use tidegate_testkit::{FaultProxy, MariaDb, ProxyFault, Redis};
 use tokio::time::Instant;
 
 /// A region is one for the others within seconds.
@@ -46,7 +46,7 @@ fn start() -> Flashed {
     database.create_database(&name);
     let stores: Vec<Redis> = (0..REGIONS).map(|_| wait_for(Redis::start())).collect();
     let node = |number: usize| {
-        ways[number].set(Fault::Latency(DISTANCE));
+        ways[number].set(ProxyFault::Latency(DISTANCE));
         let url = format!("mysql://root@{}/{name}", ways[number].address());
         let region = format!("region-{number}");
         let world = ["--region", &region, "--world-url", &url];

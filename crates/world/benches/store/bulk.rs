@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, Policy, Publish, Row, SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Cursor, JoinRequest, KeyName, PublishPolicy, PublishThreshold, Row, SqlOptions, SqlWorld, World,
+    WorldUrl,
 };
 use tokio::time::Instant;
 
@@ -59,11 +60,11 @@ async fn on(database: &str, url: &str, processor_time: &dyn Fn() -> Duration) {
     let url = WorldUrl::parse(url).expect("a url");
     let open = || SqlWorld::new(url.clone(), SqlOptions::default(), &tokio::runtime::Handle::current());
     let (writer, reader) = (open(), open());
-    let joining = Joining {
+    let joining = JoinRequest {
         region: "eu".to_owned(),
         origin: 1,
         fingerprint: 1,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

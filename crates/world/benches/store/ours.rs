@@ -5,12 +5,12 @@ use crate::server::{Load, Meter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tidegate_core::world::{Unpublished, spenders};
+use tidegate_core::world::{CellUsage, spenders};
 use tidegate_core::{KeyId, Nanos, Sequence, WorldPolicy};
 use tidegate_testkit::MariaDb;
 use tidegate_world::{
-    CellId, Cursor, Joining, KeyName, MERGED_MAX, OwnerId, Policy as FleetPolicy, Publish, Row, SqlOptions,
-    SqlWorld, World, WorldUrl,
+    CellId, Cursor, JoinRequest, KeyName, MERGED_MAX, OwnerId, PublishPolicy as FleetPolicy,
+    PublishThreshold, Row, SqlOptions, SqlWorld, World, WorldUrl,
 };
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ pub(crate) enum Policy {
 /// The worker of a region.
 struct Worker {
     world: SqlWorld,
-    joining: Joining,
+    joining: JoinRequest,
     owner: OwnerId,
     policy: Policy,
     sources: Vec<(Source, Option<Counted>)>,
@@ -98,11 +98,14 @@ impl Worker {
         let url = WorldUrl::parse(url).expect("a url");
         let options = SqlOptions { deadline: Duration::from_secs(10), ..SqlOptions::default() };
         let world = SqlWorld::new(url, options, &tokio::runtime::Handle::current());
-        let joining = Joining {
+        let joining = JoinRequest {
             region: format!("us-east-{region}"),
             origin: u64::from(region),
             fingerprint: 1,
-            policy: FleetPolicy { publish: Publish::Floor(model::FLOOR), interval: Nanos::from_secs(10) },
+            policy: FleetPolicy {
+                publish: PublishThreshold::Floor(model::FLOOR),
+                interval: Nanos::from_secs(10),
+            },
             applied: 0,
             known: 0,
             leaves: false,
@@ -252,7 +255,7 @@ impl Worker {
 fn is_due(source: &Source, total: u64, published: u64) -> bool {
     let sources = if source.is_in_two_regions() { 2 } else { 1 };
     let regions = spenders(REGIONS, false, sources == 1);
-    let cell = Unpublished { limit: LIMIT, used: total * sources, total, published };
+    let cell = CellUsage { limit: LIMIT, used: total * sources, total, published };
     tidegate_core::world::is_due(WorldPolicy::Headroom, &cell, regions)
 }
 

@@ -3,11 +3,11 @@
 
 use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
-use super::log::{Seen, pack, pack_names, unpack};
+use super::log::{LogReadSet, pack, pack_names, unpack};
 use super::quotas::owner;
 use crate::{
-    After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, DEMAND_FOR, Imported, OwnerId, Published,
-    Row, SLICE_KEPT_FOR, StoredCounts,
+    After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, DEMAND_TTL, ImportPage, OwnerId,
+    PublishReply, Row, SLICE_RETENTION, StoredCounts,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -16,15 +16,15 @@ use tidegate_core::{KeyId, Nanos, Sequence};
 /// How many entries of the log a page has.
 const LOG_ENTRIES_MAX: usize = 40;
 /// How long entries are kept after they were merged into the table.
-const LOG_KEPT_FOR: Nanos = Nanos::from_secs(300);
+const LOG_RETENTION: Nanos = Nanos::from_secs(300);
 /// Who was away for longer reads everything.
-const LOG_READ_FOR: Nanos = Nanos::from_secs(240);
+const LOG_READ_WINDOW: Nanos = Nanos::from_secs(240);
 /// What was written longer ago than this can be seen by everybody.
-const OVERTAKEN_FOR: Nanos = Nanos::from_secs(2);
+const COMMIT_REORDER_WINDOW: Nanos = Nanos::from_secs(2);
 
-/// An entry of the log, and when it was read. Without content it is one that needn't be read again, or tells how far
+/// An entry of the log, and when it was read. One without content needn't be read again, or marks how far
 /// back the log reaches.
-struct Entry {
+struct CachedLogEntry {
     written: Nanos,
     id: u64,
     content: Option<Vec<Component>>,
@@ -33,12 +33,12 @@ struct Entry {
 
 impl Session<'_> {
     /// One entry of the log for each chunk: the table of counts is written when the log is merged into it.
-    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<Published, Failure> {
+    pub(super) async fn publish(self, owner: OwnerId, rows: &[Row]) -> Result<PublishReply, Failure> {
         let (sorted, refused) = sorted(rows);
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             self.link.run(self.publish_text(owner, chunk)).await?;
         }
-        Ok(Published { refused })
+        Ok(PublishReply { refused })
     }
 
     /// The last chunk goes with the question for what changed: of both, what costs a database most is that a
@@ -48,7 +48,7 @@ impl Session<'_> {
         owner: OwnerId,
         rows: &[Row],
         since: Cursor,
-    ) -> Result<(Published, Imported), Failure> {
+    ) -> Result<(PublishReply, ImportPage), Failure> {
         let (sorted, refused) = sorted(rows);
         let mut chunks: Vec<&[&Row]> = sorted.chunks(self.options.chunk_rows.max(1)).collect();
         let last = match since.after {
@@ -59,7 +59,7 @@ impl Session<'_> {
             self.link.run(self.publish_text(owner, chunk)).await?;
         }
         let first = last.map_or_else(String::new, |chunk| self.publish_text(owner, chunk));
-        Ok((Published { refused }, self.import_after(first, since).await?))
+        Ok((PublishReply { refused }, self.import_after(first, since).await?))
     }
 
     fn publish_text(&self, owner: OwnerId, chunk: &[&Row]) -> String {
@@ -73,12 +73,12 @@ impl Session<'_> {
 
     /// By the log as long as it reaches back, which is what happens all day; by the whole table for a first
     /// import and after a long absence.
-    pub(super) async fn import(mut self, since: Cursor) -> Result<Imported, Failure> {
+    pub(super) async fn import(mut self, since: Cursor) -> Result<ImportPage, Failure> {
         self.import_after(String::new(), since).await
     }
 
     /// `first`: statements to be run before, where the cursor is of the log.
-    async fn import_after(&mut self, first: String, since: Cursor) -> Result<Imported, Failure> {
+    async fn import_after(&mut self, first: String, since: Cursor) -> Result<ImportPage, Failure> {
         let by_log = match since.after {
             After::Row(cell, owner) => return self.import_rows(since.changed, Some((cell, owner))).await,
             After::Nothing if since.changed == Nanos::ZERO => None,
@@ -88,13 +88,13 @@ impl Session<'_> {
             Some(imported) => Ok(imported),
             None => {
                 let first = self.import_rows(Nanos::ZERO, None).await?;
-                Ok(Imported { is_restart: since != Cursor::default(), ..first })
+                Ok(ImportPage { is_restart: since != Cursor::default(), ..first })
             }
         }
     }
 
     /// `None` when the log doesn't reach back so far, or is another one: of a database that was set up anew.
-    async fn import_log(&mut self, first: String, since: Cursor) -> Result<Option<Imported>, Failure> {
+    async fn import_log(&mut self, first: String, since: Cursor) -> Result<Option<ImportPage>, Failure> {
         let known = match since.after {
             After::Entries(seen) => Some(seen),
             After::Nothing | After::Row(..) => None,
@@ -105,15 +105,15 @@ impl Session<'_> {
         let was_empty = known.is_some_and(|seen| seen.last() == 0);
         let Some(present) = entries.first().map(|entry| entry.now) else {
             let nothing =
-                Imported { components: Vec::new(), next: since, has_more: false, is_restart: false };
+                ImportPage { components: Vec::new(), next: since, has_more: false, is_restart: false };
             return Ok(was_empty.then_some(nothing));
         };
         let is_same = was_empty
             || known.is_none_or(|seen| entries.iter().any(|entry| seen.is_last(entry.id, entry.written)));
         // What isn't merged stays, however old it is.
-        let reaches_back =
-            known.is_none() && entries.iter().any(|entry| entry.written <= since.changed.plus(OVERTAKEN_FOR));
-        if !is_same || !(reaches_back || since.changed.plus(LOG_READ_FOR) >= present) {
+        let reaches_back = known.is_none()
+            && entries.iter().any(|entry| entry.written <= since.changed.plus(COMMIT_REORDER_WINDOW));
+        if !is_same || !(reaches_back || since.changed.plus(LOG_READ_WINDOW) >= present) {
             return Ok(None);
         }
         let has_more = entries.len() > LOG_ENTRIES_MAX;
@@ -122,20 +122,20 @@ impl Session<'_> {
         let first =
             entries.iter().find(|entry| entry.content.is_some()).map(|entry| entry.id.saturating_sub(1));
         let newest = entries.last().map_or(0, |entry| entry.id);
-        let mut seen = known.unwrap_or_else(|| Seen::up_to(first.unwrap_or(newest)));
+        let mut seen = known.unwrap_or_else(|| LogReadSet::up_to(first.unwrap_or(newest)));
         let mut components = Vec::new();
-        for Entry { id, written, content, .. } in entries {
+        for CachedLogEntry { id, written, content, .. } in entries {
             if let Some(content) = content {
                 seen.read(id, written);
                 components.extend(content);
             }
         }
         let next = Cursor { changed: present, after: After::Entries(seen), writes: 0 };
-        Ok(Some(Imported { components, next, has_more, is_restart: false }))
+        Ok(Some(ImportPage { components, next, has_more, is_restart: false }))
     }
 
     /// Entries that weren't seen, or of that time on.
-    fn import_log_text(&self, seen: Option<Seen>, changed: Nanos) -> String {
+    fn import_log_text(&self, seen: Option<LogReadSet>, changed: Nanos) -> String {
         let entries_max = LOG_ENTRIES_MAX + 1;
         let Some(seen) = seen else {
             let values: [(&str, &(dyn Display + Sync)); 2] =
@@ -155,7 +155,7 @@ impl Session<'_> {
         &mut self,
         unmerged: Nanos,
         after: Option<(CellId, OwnerId)>,
-    ) -> Result<Imported, Failure> {
+    ) -> Result<ImportPage, Failure> {
         let from = after.map(|(CellId { key, epoch, sequence }, owner)| {
             let key = self.dialect.bytes(&key.get().to_be_bytes());
             let sequence = sequence.0;
@@ -178,14 +178,14 @@ impl Session<'_> {
                 Err(written) => oldest = written,
             }
         }
-        let unmerged = if unmerged == Nanos::ZERO { oldest.minus(OVERTAKEN_FOR) } else { unmerged };
+        let unmerged = if unmerged == Nanos::ZERO { oldest.minus(COMMIT_REORDER_WINDOW) } else { unmerged };
         let last = components.iter().map(|component| (component.cell, component.owner)).max();
         let after = match last {
             Some((cell, owner)) if components.len() >= page_rows => After::Row(cell, owner),
             _ => After::Nothing,
         };
         let next = Cursor { changed: unmerged, after, writes: 0 };
-        Ok(Imported { components, next, has_more: true, is_restart: false })
+        Ok(ImportPage { components, next, has_more: true, is_restart: false })
     }
 
     /// By the table alone: the log may be gone before somebody comes who reads both.
@@ -202,8 +202,8 @@ impl Session<'_> {
             let text = self.dialect.fill(include_str!("common/stored_counts.sql"), &values);
             for row in self.link.rows(text, read_stored).await? {
                 match row {
-                    Stored::Count(cell, count) => drop(found.insert(cell, count)),
-                    Stored::Lag(behind) => lag = lag.max(behind.plus(OVERTAKEN_FOR)),
+                    StoredRow::Count(cell, count) => drop(found.insert(cell, count)),
+                    StoredRow::Lag(behind) => lag = lag.max(behind.plus(COMMIT_REORDER_WINDOW)),
                 }
             }
         }
@@ -213,10 +213,10 @@ impl Session<'_> {
 
     pub(super) async fn delete_expired(self) -> Result<u64, Failure> {
         let values: [(&str, &(dyn Display + Sync)); 5] = [
-            ("counts_before", &micros(COUNT_KEPT_FOR)),
-            ("log_before", &micros(LOG_KEPT_FOR)),
-            ("demands_before", &micros(DEMAND_FOR)),
-            ("slices_before", &micros(SLICE_KEPT_FOR)),
+            ("counts_before", &micros(COUNT_RETENTION)),
+            ("log_before", &micros(LOG_RETENTION)),
+            ("demands_before", &micros(DEMAND_TTL)),
+            ("slices_before", &micros(SLICE_RETENTION)),
             ("rows_max", &DELETED_MAX),
         ];
         self.link.run(self.dialect.fill(self.dialect.texts.delete_expired, &values)).await
@@ -238,26 +238,26 @@ fn sorted(rows: &[Row]) -> (Vec<&Row>, Vec<(usize, String)>) {
     (sorted, refused)
 }
 
-fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
+fn read_entry(row: &dyn Columns) -> Result<CachedLogEntry, sqlx::Error> {
     let (written, id, now) = (row.instant(0)?, row.number(1)?, row.instant(4)?);
-    let Some(payload) = row.bytes(3)? else { return Ok(Entry { written, id, content: None, now }) };
+    let Some(payload) = row.bytes(3)? else { return Ok(CachedLogEntry { written, id, content: None, now }) };
     let content = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
-    Ok(Entry { written, id, content: Some(content), now })
+    Ok(CachedLogEntry { written, id, content: Some(content), now })
 }
 
 /// A row of [`Session::stored_counts`].
-enum Stored {
+enum StoredRow {
     Count(CellId, u64),
     /// By how much the table is behind the log.
     Lag(Nanos),
 }
 
-fn read_stored(row: &dyn Columns) -> Result<Stored, sqlx::Error> {
+fn read_stored(row: &dyn Columns) -> Result<StoredRow, sqlx::Error> {
     let Some(key) = row.key_if_any(0)? else {
-        return Ok(Stored::Lag(row.instant(4)?.minus(row.instant(3)?)));
+        return Ok(StoredRow::Lag(row.instant(4)?.minus(row.instant(3)?)));
     };
     let epoch = u16::try_from(row.number(1)?).map_err(|_| nonsense(1))?;
-    Ok(Stored::Count(CellId { key, epoch, sequence: Sequence(row.number(2)?) }, row.number(3)?))
+    Ok(StoredRow::Count(CellId { key, epoch, sequence: Sequence(row.number(2)?) }, row.number(3)?))
 }
 
 /// A component, or since when the log isn't merged.

@@ -2,7 +2,10 @@
 
 use super::Session;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, Publish, Term, WorldError};
+use crate::{
+    JoinReply, JoinRequest, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, PublishThreshold, Term,
+    WorldError,
+};
 use std::fmt::Display;
 use tidegate_core::Nanos;
 
@@ -19,7 +22,7 @@ const ACTIVE: u64 = 2;
 pub(super) struct Fleet {
     pub(super) now: Nanos,
     fingerprint: u64,
-    policy: Policy,
+    policy: PublishPolicy,
     version: u64,
     pub(super) revision: u64,
     owners: Vec<Owner>,
@@ -30,7 +33,7 @@ struct Owner {
     id: OwnerId,
     region: String,
     origin: u64,
-    standing: u64,
+    state: u64,
     applied: u64,
     seen: Nanos,
     confirmed: Nanos,
@@ -38,14 +41,14 @@ struct Owner {
 
 impl Session<'_> {
     /// One round trip for a member that stays one. Everything else is a transaction, which holds the fleet's row.
-    pub(super) async fn join(mut self, joining: &Joining) -> Result<Joined, Failure> {
+    pub(super) async fn join(mut self, joining: &JoinRequest) -> Result<JoinReply, Failure> {
         let beat = self.fill(include_str!("common/beat.sql"), joining, &[]);
         let mine = self.fill("owners.origin = {origin}", joining, &[]);
         let known = self.fleet(beat, &mine).await?;
         if let Some(fleet) = known {
             fleet.check(joining)?;
             let known = fleet.owner_of(joining).filter(|owner| owner.region == joining.region);
-            let is_member = known.is_some_and(|owner| owner.standing != GONE);
+            let is_member = known.is_some_and(|owner| owner.state != GONE);
             if is_member != joining.leaves
                 && joining.known <= fleet.version
                 && let Some(me) = known.map(|owner| owner.id)
@@ -56,7 +59,7 @@ impl Session<'_> {
         self.change(joining).await
     }
 
-    async fn change(&mut self, joining: &Joining) -> Result<Joined, Failure> {
+    async fn change(&mut self, joining: &JoinRequest) -> Result<JoinReply, Failure> {
         let lock = self.fill(include_str!("common/lock_fleet.sql"), joining, &[]);
         let lock = format!("{}{lock}", self.dialect.begin);
         // With all that ever joined: their ids are taken.
@@ -76,10 +79,10 @@ impl Session<'_> {
             }
             Some(_) => {}
         }
-        let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.standing);
+        let mut others = fleet.owners.iter().filter(|owner| owner.id != me).map(|owner| owner.state);
         let is_alone = others.clone().all(|standing| standing == GONE);
         let nobody_holds_anything = others.all(|standing| standing != ACTIVE);
-        let before = known.map_or(GONE, |owner| owner.standing);
+        let before = known.map_or(GONE, |owner| owner.state);
         let standing = match before {
             _ if joining.leaves && is_alone => GONE,
             GONE if joining.leaves => GONE,
@@ -113,18 +116,18 @@ impl Session<'_> {
         Ok(Fleet::of(self.link.rows(text, read).await?))
     }
 
-    /// The same for one who only looks.
-    pub(super) async fn look(&mut self, before: &str) -> Result<Fleet, Failure> {
+    /// Reads the fleet without changing it.
+    pub(super) async fn read_fleet(&mut self, before: &str) -> Result<Fleet, Failure> {
         let text = self.dialect.fill(before, &[])
             + &self.dialect.fill(include_str!("common/fleet.sql"), &[("mine", &"1 = 0")]);
         let fleet = Fleet::of(self.link.rows(text, read).await?);
         fleet.ok_or_else(|| Failure::Refused("no region has joined yet".to_owned()))
     }
 
-    fn fill(&self, text: &str, joining: &Joining, values: &[(&str, &(dyn Display + Sync))]) -> String {
+    fn fill(&self, text: &str, joining: &JoinRequest, values: &[(&str, &(dyn Display + Sync))]) -> String {
         let (policy, floor_millionths) = match joining.policy.publish {
-            Publish::Headroom => (HEADROOM, 0),
-            Publish::Floor(floor) => (FLOOR, millionths(floor)),
+            PublishThreshold::Headroom => (HEADROOM, 0),
+            PublishThreshold::Floor(floor) => (FLOOR, millionths(floor)),
         };
         let own: [(&str, &(dyn Display + Sync)); 7] = [
             ("region", &self.dialect.text(&joining.region)),
@@ -159,23 +162,23 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn check(&self, joining: &Joining) -> Result<(), WorldError> {
+    fn check(&self, joining: &JoinRequest) -> Result<(), WorldError> {
         let (theirs, ours) = (self.fingerprint, joining.fingerprint);
         if theirs == ours { Ok(()) } else { Err(WorldError::OtherSecret { theirs, ours }) }
     }
 
     /// The owner of an origin. Earlier releases made another one whenever its region was renamed: then it is the one
     /// with this name, or else the one that was heard of last.
-    fn owner_of(&self, joining: &Joining) -> Option<&Owner> {
+    fn owner_of(&self, joining: &JoinRequest) -> Option<&Owner> {
         let of_origin = self.owners.iter().filter(|owner| owner.origin == joining.origin);
-        of_origin.max_by_key(|owner| (owner.region == joining.region, owner.standing != GONE, owner.seen))
+        of_origin.max_by_key(|owner| (owner.region == joining.region, owner.state != GONE, owner.seen))
     }
 
     pub(super) fn membership(&self) -> Membership {
-        let members = self.owners.iter().filter(|owner| owner.standing != GONE).map(|owner| Member {
+        let members = self.owners.iter().filter(|owner| owner.state != GONE).map(|owner| Member {
             owner: owner.id,
             region: owner.region.clone(),
-            is_active: owner.standing == ACTIVE,
+            is_active: owner.state == ACTIVE,
             applied: owner.applied,
             seen: owner.seen,
             confirmed: owner.confirmed,
@@ -183,15 +186,15 @@ impl Fleet {
         Membership { version: self.version, members: members.collect() }
     }
 
-    fn joined(&self, me: OwnerId, joining: &Joining) -> Joined {
+    fn joined(&self, me: OwnerId, joining: &JoinRequest) -> JoinReply {
         let is_namesake = |owner: &&Owner| {
             owner.region == joining.region
                 && owner.origin != joining.origin
-                && owner.standing != GONE
-                && owner.seen.plus(NAMESAKE_FOR) > self.now
+                && owner.state != GONE
+                && owner.seen.plus(NAMESAKE_TTL) > self.now
         };
         let namesakes = self.owners.iter().filter(is_namesake).count();
-        Joined {
+        JoinReply {
             me,
             policy: self.policy,
             membership: self.membership(),
@@ -204,14 +207,14 @@ impl Fleet {
 /// The fleet's columns, the same in every row, and an owner's.
 fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
     let publish = match row.text(2)?.as_deref() {
-        Some(HEADROOM) => Publish::Headroom,
-        Some(FLOOR) => Publish::Floor(from_millionths(row.number(3)?)),
+        Some(HEADROOM) => PublishThreshold::Headroom,
+        Some(FLOOR) => PublishThreshold::Floor(from_millionths(row.number(3)?)),
         _ => return Err(nonsense(2)),
     };
     let fleet = Fleet {
         now: row.instant(0)?,
         fingerprint: row.pattern(1)?,
-        policy: Policy { publish, interval: from_micros(row.number(4)?) },
+        policy: PublishPolicy { publish, interval: from_micros(row.number(4)?) },
         version: row.number(5)?,
         revision: row.number(6)?,
         owners: Vec::new(),
@@ -221,7 +224,7 @@ fn read(row: &dyn Columns) -> Result<(Fleet, Option<Owner>), sqlx::Error> {
         id: OwnerId(u32::try_from(id).map_err(|_| nonsense(8))?),
         region: row.text(9)?.ok_or_else(|| nonsense(9))?,
         origin: row.pattern(10)?,
-        standing: row.number(11)?,
+        state: row.number(11)?,
         applied: row.pattern(12)?,
         seen: row.instant(13)?,
         confirmed: row.instant(14)?,

@@ -6,7 +6,7 @@
 //! only who merges the log reads them: for each cell that has one, which of the entry's cells it is, and four texts
 //! with their lengths in bytes before them.
 
-use super::quotas::{NAME_LENGTHS, kept_of};
+use super::quotas::{NAME_LENGTHS, stored_prefix};
 use crate::{CellId, Component, KeyName, OwnerId, Row};
 use std::sync::Arc;
 use tidegate_core::{KeyId, Nanos, Sequence};
@@ -52,7 +52,7 @@ pub(super) fn pack_names<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<u8> {
         let Some(KeyName { tenant, namespace, rule, identifier }) = row.name.as_deref() else { continue };
         put(&mut packed, index);
         for (text, length) in [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS) {
-            let text = kept_of(text, length);
+            let text = stored_prefix(text, length);
             put(&mut packed, text.len() as u64);
             packed.extend_from_slice(text.as_bytes());
         }
@@ -80,10 +80,10 @@ pub(super) fn unpack_names(mut packed: &[u8]) -> Option<Vec<(usize, Arc<KeyName>
     Some(names)
 }
 
-/// Which entries of the log a reader has seen. Entries are numbered when they are written and appear when they are
-/// committed: for a moment, a number can be missing that comes later.
+/// The entries of the log that a reader has read. Entries are numbered when they are written and appear when they are
+/// committed: for a moment, a number can be missing while a later one is there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct LogReadSet {
     last: u64,
     /// When that one was written, if it was read: an entry with its number and another instant is of another log.
     written: Option<Nanos>,
@@ -91,10 +91,10 @@ pub(crate) struct Seen {
     recent: [u64; 4],
 }
 
-impl Seen {
+impl LogReadSet {
     /// Everything up to there.
     pub(super) fn up_to(last: u64) -> Self {
-        Seen { last, written: None, recent: [u64::MAX; 4] }
+        LogReadSet { last, written: None, recent: [u64::MAX; 4] }
     }
 
     /// Whether an entry is the last one that was seen.
@@ -118,7 +118,7 @@ impl Seen {
         while self.last < id {
             // More than can be remembered: nothing of what was is left.
             if id - self.last > RECENT {
-                *self = Seen { last: id - RECENT, written: None, recent: [0; 4] };
+                *self = LogReadSet { last: id - RECENT, written: None, recent: [0; 4] };
             }
             self.last += 1;
             self.written = None;
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_was_overtaken_is_missing_until_it_comes() {
-        let mut seen = Seen::up_to(10);
+        let mut seen = LogReadSet::up_to(10);
         assert_eq!(seen.missing(), []);
         for id in [11, 14, 15] {
             seen.add(id);
@@ -228,13 +228,13 @@ mod tests {
         assert_eq!(seen.missing(), [], "given up");
         seen.add(1_000_000);
         assert_eq!((seen.missing().len(), seen.last()), (255, 1_000_000));
-        assert_eq!(Seen::up_to(0).missing(), []);
+        assert_eq!(LogReadSet::up_to(0).missing(), []);
     }
 
     #[test]
     fn an_entry_with_the_last_ones_number_and_another_instant_is_of_another_log() {
         let (then, later) = (Nanos::from_millis(5), Nanos::from_millis(6));
-        let mut seen = Seen::up_to(10);
+        let mut seen = LogReadSet::up_to(10);
         assert!(seen.is_last(10, then) && seen.is_last(10, later), "it was never read");
         seen.read(12, then);
         assert!(seen.is_last(12, then) && !seen.is_last(12, later) && !seen.is_last(11, then));

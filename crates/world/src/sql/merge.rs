@@ -9,7 +9,7 @@ use super::link::{Columns, Failure, micros, nonsense};
 use super::log::{unpack, unpack_names};
 use super::quotas::{name_values, owner};
 use super::{Session, late_after};
-use crate::{COUNT_KEPT_FOR, CellId, Component, KeyName, MERGED_MAX, Merged, OwnerId};
+use crate::{COUNT_RETENTION, CellId, Component, KeyName, MERGED_MAX, MergeReport, OwnerId};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(super) const DEADLINES: u32 = 15;
 /// How many entries of the log a page has.
 const ENTRIES_MAX: usize = 40;
 
-/// An entry that isn't merged, and when it was read.
-struct Entry {
+/// An entry that isn't merged yet, and when it was read.
+struct PendingLogEntry {
     written: Nanos,
     id: u64,
     components: Vec<Component>,
@@ -43,9 +43,9 @@ type Id = (CellId, OwnerId);
 type Rows = BTreeMap<Id, Newest>;
 
 impl Session<'_> {
-    pub(super) async fn merge_log(mut self) -> Result<Merged, Failure> {
+    pub(super) async fn merge_log(mut self) -> Result<MergeReport, Failure> {
         let (rows, entries) = self.unmerged().await?;
-        let mut merged = Merged::default();
+        let mut merged = MergeReport::default();
         for are_named in [true, false] {
             // In the order of keys, as everybody's are: no two ever wait for each other in a ring.
             let rows: Vec<(&Id, &Newest)> =
@@ -88,7 +88,7 @@ impl Session<'_> {
     }
 
     /// A chunk with a value that the database won't have is halved until that row is found.
-    async fn merge(&mut self, chunk: &[(&Id, &Newest)], merged: &mut Merged) -> Result<(), Failure> {
+    async fn merge(&mut self, chunk: &[(&Id, &Newest)], merged: &mut MergeReport) -> Result<(), Failure> {
         let mut left = vec![chunk];
         while let Some(chunk) = left.pop() {
             match self.run_in_time(self.merge_text(chunk)).await {
@@ -135,14 +135,14 @@ impl Session<'_> {
     }
 }
 
-fn take(rows: &mut Rows, entry: Entry) {
-    let Entry { written, components, names, now, .. } = entry;
+fn take(rows: &mut Rows, entry: PendingLogEntry) {
+    let PendingLogEntry { written, components, names, now, .. } = entry;
     let mut names = names.into_iter().peekable();
     for (index, component) in components.into_iter().enumerate() {
         let Component { owner, cell, count, limit, expires } = component;
         let name = names.next_if(|(named, _)| *named == index).map(|(_, name)| name);
         // What is about to be deleted.
-        if expires.plus(COUNT_KEPT_FOR) <= now {
+        if expires.plus(COUNT_RETENTION) <= now {
             continue;
         }
         let known = rows.entry((cell, owner)).or_insert(Newest {
@@ -160,10 +160,10 @@ fn take(rows: &mut Rows, entry: Entry) {
     }
 }
 
-fn read_entry(row: &dyn Columns) -> Result<Entry, sqlx::Error> {
+fn read_entry(row: &dyn Columns) -> Result<PendingLogEntry, sqlx::Error> {
     let (written, id, now) = (row.instant(0)?, row.number(1)?, row.instant(5)?);
     let payload = row.bytes(3)?.ok_or_else(|| nonsense(3))?;
     let components = unpack(owner(row, 2)?, &payload).ok_or_else(|| nonsense(3))?;
     let names = unpack_names(&row.bytes(4)?.unwrap_or_default()).ok_or_else(|| nonsense(4))?;
-    Ok(Entry { written, id, components, names, now })
+    Ok(PendingLogEntry { written, id, components, names, now })
 }

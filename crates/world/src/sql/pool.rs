@@ -15,7 +15,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How long a connection may take to be made, its schema included. Longer than any call waits: where one takes
 /// longer than a call, the next call finds it made.
-const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -38,7 +38,7 @@ struct Shared {
 
 /// A connection in use. Closed when dropped, unless it is given back.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(super) struct PooledConnection {
     link: Link,
     shared: Arc<Shared>,
     _in_use: OwnedSemaphorePermit,
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     /// Returns an idle connection, or the first that becomes idle or is made. Callers put a deadline around it.
-    pub(super) async fn lend(&self) -> Result<Lent, Failure> {
+    pub(super) async fn lend(&self) -> Result<PooledConnection, Failure> {
         let closed = |_| Failure::Lost("the store is closed".to_owned());
         let in_use = self.in_use.clone().acquire_owned().await.map_err(closed)?;
         let link = match self.shared.take_idle() {
@@ -61,7 +61,7 @@ impl Pool {
             None => self.wait().await?,
         };
         self.make_spare();
-        Ok(Lent { link, shared: self.shared.clone(), _in_use: in_use })
+        Ok(PooledConnection { link, shared: self.shared.clone(), _in_use: in_use })
     }
 
     /// Waits for a connection: one that is being made now, or one that another caller gives back before.
@@ -104,11 +104,11 @@ impl Pool {
         let (made, result) = oneshot::channel();
         let shared = self.shared.clone();
         self.runtime.spawn(async move {
-            let link = tokio::time::timeout(CONNECT_WITHIN, connect(&shared.address)).await;
-            let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_WITHIN.as_secs()));
+            let link = tokio::time::timeout(CONNECT_TIMEOUT, connect(&shared.address)).await;
+            let slow = || Failure::Lost(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()));
             let link = link.unwrap_or_else(|_| Err(slow()));
             if let Err(Ok(link)) = made.send(link) {
-                shared.keep(link);
+                shared.put_back(link);
             }
             drop(being_made);
         });
@@ -128,7 +128,7 @@ impl Shared {
         self.idle.lock().pop()
     }
 
-    fn keep(&self, link: Link) {
+    fn put_back(&self, link: Link) {
         let mut idle = self.idle.lock();
         if idle.len() < self.connections_max {
             idle.push(link);
@@ -138,14 +138,14 @@ impl Shared {
     }
 }
 
-impl Lent {
+impl PooledConnection {
     pub(super) fn link(&mut self) -> &mut Link {
         &mut self.link
     }
 
     /// The call ended well: others may have the connection.
     pub(super) fn give_back(self) {
-        self.shared.keep(self.link);
+        self.shared.put_back(self.link);
     }
 
     /// The call failed. When the server was lost, so were the idle connections, most likely.

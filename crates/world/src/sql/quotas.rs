@@ -4,8 +4,8 @@ use super::Session;
 use super::dialect::Dialect;
 use super::link::{Columns, Failure, from_micros, micros, nonsense};
 use crate::{
-    Acknowledged, Acknowledgement, DEMAND_FOR, Demand, Granted, Held, KeyName, Membership, OwnerId,
-    RECONCILER, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
+    AcknowledgedSlice, Acknowledgement, DEMAND_TTL, Demand, KeyName, Membership, OwnerId, RECONCILER,
+    SliceGrants, SliceHolding, SliceRow, SliceSize, Slices, Survey, Term, WorldError,
 };
 use std::fmt::Display;
 use tidegate_core::{Burst, KeyId, Limit, Nanos, Period, Rate, Spec};
@@ -80,11 +80,11 @@ impl Session<'_> {
     }
 
     pub(super) async fn acknowledge(self, owner: OwnerId, said: &Acknowledgement) -> Result<(), Failure> {
-        let mut sorted: Vec<&Acknowledged> = said.slices.iter().collect();
+        let mut sorted: Vec<&AcknowledgedSlice> = said.slices.iter().collect();
         sorted.sort_by_key(|slice| (slice.key, slice.generation));
         for chunk in sorted.chunks(self.options.chunk_rows.max(1)) {
             let mut text = self.dialect.begin.to_owned();
-            for Acknowledged { key, generation } in chunk {
+            for AcknowledgedSlice { key, generation } in chunk {
                 let values: [(&str, &(dyn Display + Sync)); 4] = [
                     ("key", &self.key(*key)),
                     ("owner", &owner.0),
@@ -103,10 +103,10 @@ impl Session<'_> {
 
     /// Three reads of one snapshot.
     pub(super) async fn survey(mut self) -> Result<Survey, Failure> {
-        let fleet = self.look(self.dialect.texts.snapshot).await?;
+        let fleet = self.read_fleet(self.dialect.texts.snapshot).await?;
         let rows_max = SURVEY_ROWS_MAX + 1;
         let values: [(&str, &(dyn Display + Sync)); 2] =
-            [("since_us", &micros(DEMAND_FOR)), ("rows_max", &rows_max)];
+            [("since_us", &micros(DEMAND_TTL)), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/survey_demands.sql"), &values);
         let demands = bounded(self.link.rows(text, read_demand).await?, "demands")?;
         let text = self.dialect.fill(include_str!("common/survey_slices.sql"), &values);
@@ -117,7 +117,7 @@ impl Session<'_> {
     }
 
     /// One transaction, which holds the lease from its first statement on: whoever takes over waits for it.
-    pub(super) async fn grant(self, term: Term, granted: &Granted) -> Result<(), Failure> {
+    pub(super) async fn grant(self, term: Term, granted: &SliceGrants) -> Result<(), Failure> {
         let lock = include_str!("common/lock_lease.sql");
         let lock = self.dialect.fill(lock, &[("job", &self.dialect.text(RECONCILER))]);
         let lock = format!("{}{lock}", self.dialect.begin);
@@ -142,7 +142,7 @@ impl Session<'_> {
             let keys: Vec<String> = keys.iter().map(|key| self.key(*key)).collect();
             text += &self.dialect.fill(include_str!("common/drop_slices.sql"), &[("keys", &keys.join(","))]);
         }
-        let mut sorted: Vec<&Held> = granted.slices.iter().collect();
+        let mut sorted: Vec<&SliceHolding> = granted.slices.iter().collect();
         sorted.sort_by_key(|held| (held.row.key, held.row.owner));
         for chunk in sorted.chunks(chunk_rows) {
             let rows: Vec<String> = chunk.iter().map(|held| self.held(held)).collect();
@@ -164,7 +164,7 @@ impl Session<'_> {
         self.dialect.fill(include_str!("common/set_membership.sql"), &values)
     }
 
-    fn held(&self, held: &Held) -> String {
+    fn held(&self, held: &SliceHolding) -> String {
         let SliceRow { key, owner, generation, size, whole, expires } = held.row;
         let before = match held.before {
             Some((before, until)) => format!("{},{},{}", before.amount, before.rate_parts, micros(until)),
@@ -188,7 +188,7 @@ impl Session<'_> {
 
 /// The values of the four readable columns. What is too long is cut, and no database keeps a NUL.
 /// What a readable column keeps of a text: so many characters, and none that a database may refuse.
-pub(super) fn kept_of(name: &str, length: usize) -> String {
+pub(super) fn stored_prefix(name: &str, length: usize) -> String {
     name.chars().filter(|character| *character != '\0').take(length).collect()
 }
 
@@ -197,7 +197,7 @@ pub(super) fn name_values(dialect: &Dialect, name: Option<&KeyName>) -> String {
         return "NULL,NULL,NULL,NULL".to_owned();
     };
     let names = [tenant, namespace, rule, identifier].into_iter().zip(NAME_LENGTHS);
-    let values = names.map(|(name, length)| dialect.text(&kept_of(name, length)));
+    let values = names.map(|(name, length)| dialect.text(&stored_prefix(name, length)));
     values.collect::<Vec<_>>().join(",")
 }
 
@@ -248,7 +248,7 @@ fn rate(interval_ns: u64, interval_of: u64) -> Option<Rate> {
     Rate::new(interval_of.checked_mul(times)?, Nanos::new(interval_ns.checked_mul(times)?)).ok()
 }
 
-fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
+fn read_held(row: &dyn Columns) -> Result<SliceHolding, sqlx::Error> {
     let before = match row.number_if_any(8)? {
         Some(_) => Some((size(row, 8)?, from_micros(row.number(10)?))),
         None => None,
@@ -261,5 +261,5 @@ fn read_held(row: &dyn Columns) -> Result<Held, sqlx::Error> {
         whole: row.number(5)?,
         expires: row.instant(6)?,
     };
-    Ok(Held { row: slice, acknowledged: row.number(7)?, before })
+    Ok(SliceHolding { row: slice, acknowledged: row.number(7)?, before })
 }

@@ -4,7 +4,8 @@ use super::Session;
 use super::link::{Columns, Failure, micros, nonsense};
 use crate::WorldError;
 use crate::rules::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+    HistoryPage, NewRuleLogEntry, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLogEntry,
+    RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::store::check_entries;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ impl Session<'_> {
         self.link.row(text, |row| row.number(0)).await
     }
 
-    pub(super) async fn append(mut self, head: u64, entries: &[NewEntry]) -> Result<(), Failure> {
+    pub(super) async fn append(mut self, head: u64, entries: &[NewRuleLogEntry]) -> Result<(), Failure> {
         check_entries(entries)?;
         let lock = self.dialect.fill(include_str!("common/rule_lock.sql"), &[]);
         let theirs = self.link.row(lock, |row| row.number(0)).await?;
@@ -52,7 +53,7 @@ impl Session<'_> {
     async fn entry_texts(
         &mut self,
         version: u64,
-        entry: &NewEntry,
+        entry: &NewRuleLogEntry,
         texts: &mut Texts,
     ) -> Result<(), Failure> {
         let now = self.dialect.now().to_owned();
@@ -82,9 +83,14 @@ impl Session<'_> {
         self.item_texts(version, entry, texts).await
     }
 
-    async fn item_texts(&mut self, version: u64, entry: &NewEntry, texts: &mut Texts) -> Result<(), Failure> {
+    async fn item_texts(
+        &mut self,
+        version: u64,
+        entry: &NewRuleLogEntry,
+        texts: &mut Texts,
+    ) -> Result<(), Failure> {
         let mut rows = String::new();
-        let mut gone: BTreeMap<Subject, Vec<[u8; 32]>> = BTreeMap::new();
+        let mut gone: BTreeMap<RuleLogSubject, Vec<[u8; 32]>> = BTreeMap::new();
         for (id, value) in &entry.items {
             let Some(value) = value else {
                 gone.entry(id.place).or_default().push(id.item);
@@ -121,14 +127,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn of_place(&self, text: &str, place: Subject, items: &[[u8; 32]]) -> String {
+    fn of_place(&self, text: &str, place: RuleLogSubject, items: &[[u8; 32]]) -> String {
         let items: Vec<String> = items.iter().map(|item| self.dialect.bytes(item)).collect();
         let values: [(&str, &(dyn Display + Sync)); 2] =
             [("place", &self.dialect.bytes(&place.0)), ("items", &items.join(","))];
         self.dialect.fill(text, &values)
     }
 
-    pub(super) async fn entries(self, after: u64) -> Result<Vec<Entry>, Failure> {
+    pub(super) async fn entries(self, after: u64) -> Result<Vec<RuleLogEntry>, Failure> {
         let values: [(&str, &(dyn Display + Sync)); 2] = [("after", &after), ("rows_max", &PAGE_ENTRIES)];
         let text = self.dialect.fill(include_str!("common/rule_sizes.sql"), &values);
         let sizes = self.link.rows(text, |row| Ok((row.number(0)?, row.number(1)?))).await?;
@@ -142,25 +148,25 @@ impl Session<'_> {
         self.range(after, *last).await
     }
 
-    pub(super) async fn entry(self, version: u64) -> Result<Option<Entry>, Failure> {
+    pub(super) async fn entry(self, version: u64) -> Result<Option<RuleLogEntry>, Failure> {
         let Some(before) = version.checked_sub(1) else { return Ok(None) };
         Ok(self.range(before, version).await?.pop())
     }
 
-    async fn range(self, after: u64, last: u64) -> Result<Vec<Entry>, Failure> {
+    async fn range(self, after: u64, last: u64) -> Result<Vec<RuleLogEntry>, Failure> {
         let last = last.min(crate::STORED_MAX);
         let values: [(&str, &(dyn Display + Sync)); 3] =
             [("columns", &SUMMARY_COLUMNS), ("after", &after.min(last)), ("last", &last)];
         let text = self.dialect.fill(include_str!("common/rule_entries.sql"), &values);
         let read = |row: &dyn Columns| {
             let bytes = |column: usize| row.bytes(column)?.ok_or_else(|| nonsense(column));
-            Ok(Entry { summary: summary(row)?, changed: bytes(5)?, replaced: bytes(6)? })
+            Ok(RuleLogEntry { summary: summary(row)?, changed: bytes(5)?, replaced: bytes(6)? })
         };
         self.link.rows(text, read).await
     }
 
     pub(super) async fn history(self, page: HistoryPage) -> Result<Vec<Summary>, Failure> {
-        let of_subject = |subject: Subject| {
+        let of_subject = |subject: RuleLogSubject| {
             let subject = self.dialect.bytes(&subject.0);
             self.dialect.fill(include_str!("common/rule_of_subject.sql"), &[("subject", &subject)])
         };
@@ -175,13 +181,17 @@ impl Session<'_> {
         self.link.rows(text, summary).await
     }
 
-    pub(super) async fn sizes(self, subject: Subject, rows_max: usize) -> Result<Vec<EntrySize>, Failure> {
+    pub(super) async fn sizes(
+        self,
+        subject: RuleLogSubject,
+        rows_max: usize,
+    ) -> Result<Vec<RuleLogEntrySize>, Failure> {
         let values: [(&str, &(dyn Display + Sync)); 2] =
             [("subject", &self.dialect.bytes(&subject.0)), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/rule_sizes_of_subject.sql"), &values);
         let read = |row: &dyn Columns| {
             let [version, changed, replaced] = [row.number(0)?, row.number(1)?, row.number(2)?];
-            Ok(EntrySize { version, changed, replaced })
+            Ok(RuleLogEntrySize { version, changed, replaced })
         };
         self.link.rows(text, read).await
     }
@@ -201,7 +211,7 @@ impl Session<'_> {
 
     /// What is left of the last one's place, and then of the places behind it: two ranges of one index, where one
     /// condition on both columns would have some databases look at everything before.
-    pub(super) async fn items(mut self, page: ItemsPage) -> Result<Vec<Item>, Failure> {
+    pub(super) async fn items(mut self, page: RuleItemsPage) -> Result<Vec<RuleItem>, Failure> {
         let bytes = |bytes: &[u8]| self.dialect.bytes(bytes);
         let behind =
             page.after.map(|id| format!("place = {} AND item > {}", bytes(&id.place.0), bytes(&id.item)));
@@ -212,7 +222,7 @@ impl Session<'_> {
             (Some(place), Some(id)) if place > id.place => Some(format!("place = {}", bytes(&place.0))),
             (Some(_), Some(_)) => None,
         };
-        let is_elsewhere = |id: ItemId| page.place.is_some_and(|place| place != id.place);
+        let is_elsewhere = |id: RuleItemId| page.place.is_some_and(|place| place != id.place);
         let behind = behind.filter(|_| !page.after.is_some_and(is_elsewhere));
         let mut items = Vec::new();
         for condition in behind.into_iter().chain(others) {
@@ -224,14 +234,14 @@ impl Session<'_> {
         Ok(items)
     }
 
-    async fn range_of_items(&mut self, condition: &str, rows_max: usize) -> Result<Vec<Item>, Failure> {
+    async fn range_of_items(&mut self, condition: &str, rows_max: usize) -> Result<Vec<RuleItem>, Failure> {
         let values: [(&str, &(dyn Display + Sync)); 2] = [("condition", &condition), ("rows_max", &rows_max)];
         let text = self.dialect.fill(include_str!("common/rule_items.sql"), &values);
         self.link.rows(text, item).await
     }
 
-    pub(super) async fn find(self, items: &[ItemId]) -> Result<Vec<Item>, Failure> {
-        let mut by_place: BTreeMap<Subject, Vec<[u8; 32]>> = BTreeMap::new();
+    pub(super) async fn find(self, items: &[RuleItemId]) -> Result<Vec<RuleItem>, Failure> {
+        let mut by_place: BTreeMap<RuleLogSubject, Vec<[u8; 32]>> = BTreeMap::new();
         for id in items {
             by_place.entry(id.place).or_default().push(id.item);
         }
@@ -257,10 +267,10 @@ fn summary(row: &dyn Columns) -> Result<Summary, sqlx::Error> {
     })
 }
 
-fn item(row: &dyn Columns) -> Result<Item, sqlx::Error> {
+fn item(row: &dyn Columns) -> Result<RuleItem, sqlx::Error> {
     let bytes = |column: usize| row.bytes(column)?.ok_or_else(|| nonsense(column));
     let place = <[u8; 16]>::try_from(bytes(0)?).map_err(|_| nonsense(0))?;
     let item = <[u8; 32]>::try_from(bytes(1)?).map_err(|_| nonsense(1))?;
-    let id = ItemId { place: Subject(place), item };
-    Ok(Item { id, value: bytes(2)?, version: row.number(3)? })
+    let id = RuleItemId { place: RuleLogSubject(place), item };
+    Ok(RuleItem { id, value: bytes(2)?, version: row.number(3)? })
 }

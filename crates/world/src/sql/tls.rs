@@ -15,9 +15,9 @@ const NOT_OFFERED: &str = "server does not support TLS";
 /// How rustls begins what it says of a certificate that it refuses.
 const UNVERIFIED: &str = "invalid peer certificate";
 
-/// Where a server is, and whether its URL names a TLS mode.
+/// A server's address, and whether its URL names a TLS mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct ServerAddress<'a> {
     pub(super) host: &'a str,
     pub(super) is_socket: bool,
     pub(super) names_mode: bool,
@@ -32,7 +32,7 @@ pub(super) enum Protection {
 }
 
 impl Protection {
-    pub(super) fn of(place: Place<'_>) -> Self {
+    pub(super) fn of(place: ServerAddress<'_>) -> Self {
         let is_here = place.is_socket || is_loopback(place.host);
         if place.names_mode || is_here { Protection::AsWritten } else { Protection::Verified }
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn protection(host: &str) -> Protection {
-        Protection::of(Place { host, is_socket: false, names_mode: false })
+        Protection::of(ServerAddress { host, is_socket: false, names_mode: false })
     }
 
     #[test]
@@ -127,9 +127,9 @@ mod tests {
         for host in ["db", "db.example.com", "10.0.0.7", "0.0.0.0", "fd00::7", "localhost.example.com", "::"]
         {
             assert_eq!(protection(host), Protection::Verified, "{host}");
-            let place = Place { host, is_socket: false, names_mode: true };
+            let place = ServerAddress { host, is_socket: false, names_mode: true };
             assert_eq!(Protection::of(place), Protection::AsWritten, "{host}");
-            let place = Place { host, is_socket: true, names_mode: false };
+            let place = ServerAddress { host, is_socket: true, names_mode: false };
             assert_eq!(Protection::of(place), Protection::AsWritten, "{host}");
         }
         for host in ["localhost", "LocalHost", "127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {

@@ -4,7 +4,7 @@
 //! error about it, nor its debug output may ever show a password, or a piece of one.
 
 use super::link::Address;
-use super::tls::{Place, Protection, Remedies, Server};
+use super::tls::{Protection, Remedies, Server, ServerAddress};
 use sqlx::ConnectOptions as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
@@ -14,7 +14,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 /// How long a process waits for another one that writes to the same SQLite file: less than a call waits.
-const SQLITE_BUSY_FOR: Duration = Duration::from_millis(1500);
+const SQLITE_BUSY_TIMEOUT: Duration = Duration::from_millis(1500);
 const REMEDY: &str = "write sqlite:PATH, mysql://USER:PASSWORD@HOST:3306/DATABASE or \
                       postgres://USER:PASSWORD@HOST:5432/DATABASE";
 const MYSQL_REMEDIES: Remedies = Remedies {
@@ -127,7 +127,7 @@ fn sqlite(rest: &str) -> Result<WorldUrl, WorldUrlError> {
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .busy_timeout(SQLITE_BUSY_FOR)
+        .busy_timeout(SQLITE_BUSY_TIMEOUT)
         .disable_statement_logging();
     Ok(WorldUrl { shown: format!("sqlite:{path}"), address: Address::Sqlite(options) })
 }
@@ -136,7 +136,7 @@ fn mysql(options: MySqlConnectOptions, parts: &Parts<'_>) -> Server<MySqlConnect
     let host = without_brackets(options.get_host()).to_owned();
     let options = options.host(&host);
     let is_socket = options.get_socket().is_some();
-    let place = Place { host: &host, is_socket, names_mode: parts.names("ssl-mode") };
+    let place = ServerAddress { host: &host, is_socket, names_mode: parts.names("ssl-mode") };
     match Protection::of(place) {
         Protection::AsWritten => Server::as_written(options, MYSQL_REMEDIES),
         Protection::Verified => {
@@ -152,7 +152,7 @@ fn postgres(options: PgConnectOptions, parts: &Parts<'_>) -> Server<PgConnectOpt
     let options = options.host(&host);
     // sqlx takes the mode from the environment, as PostgreSQL's own programs do.
     let names_mode = parts.names("sslmode") || std::env::var_os("PGSSLMODE").is_some();
-    match Protection::of(Place { host: &host, is_socket, names_mode }) {
+    match Protection::of(ServerAddress { host: &host, is_socket, names_mode }) {
         Protection::AsWritten => Server::as_written(options, POSTGRES_REMEDIES),
         Protection::Verified => {
             let open = options.clone().ssl_mode(PgSslMode::Disable);

@@ -1,6 +1,6 @@
 //! Components of cells, found by what they are, by when they changed, and by when they expire.
 
-use crate::{After, COUNT_KEPT_FOR, CellId, Component, Cursor, DELETED_MAX, Imported, OwnerId, Row};
+use crate::{After, COUNT_RETENTION, CellId, Component, Cursor, DELETED_MAX, ImportPage, OwnerId, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use tidegate_core::Nanos;
@@ -9,15 +9,16 @@ type Id = (CellId, OwnerId);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    kept: BTreeMap<Id, Kept>,
+    stored: BTreeMap<Id, StoredCount>,
     by_change: BTreeSet<(Nanos, Id)>,
     by_expiry: BTreeSet<(Nanos, Id)>,
     /// How often a row was written.
     writes: u64,
 }
 
+/// One row of the table of counts.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct StoredCount {
     count: u64,
     limit: u64,
     expires: Nanos,
@@ -28,7 +29,7 @@ impl Counts {
     /// Merges by max (INV-1). What didn't grow changes nothing.
     pub(super) fn publish(&mut self, owner: OwnerId, row: &Row, now: Nanos) {
         let id = (row.cell, owner);
-        let before = self.kept.get(&id).copied();
+        let before = self.stored.get(&id).copied();
         if before.is_some_and(|before| row.count <= before.count) {
             return;
         }
@@ -39,12 +40,12 @@ impl Counts {
             expires = expires.max(before.expires);
         }
         self.writes += 1;
-        self.kept.insert(id, Kept { count: row.count, limit: row.limit, expires, changed: now });
+        self.stored.insert(id, StoredCount { count: row.count, limit: row.limit, expires, changed: now });
         self.by_change.insert((now, id));
         self.by_expiry.insert((expires, id));
     }
 
-    pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> Imported {
+    pub(super) fn import(&self, since: Cursor, rows_max: usize, now: Nanos) -> ImportPage {
         let is_restart = since.writes > self.writes;
         let since = if is_restart { Cursor::default() } else { since };
         let writes = self.writes;
@@ -63,17 +64,17 @@ impl Counts {
             }
             _ => Cursor { changed: now, after: After::Nothing, writes },
         };
-        Imported { components, next, has_more, is_restart }
+        ImportPage { components, next, has_more, is_restart }
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {
         let mut deleted = 0;
         while let Some((expires, id)) = self.by_expiry.first().copied() {
-            if expires.plus(COUNT_KEPT_FOR) > now || deleted == DELETED_MAX as u64 {
+            if expires.plus(COUNT_RETENTION) > now || deleted == DELETED_MAX as u64 {
                 break;
             }
             self.by_expiry.pop_first();
-            if let Some(kept) = self.kept.remove(&id) {
+            if let Some(kept) = self.stored.remove(&id) {
                 self.by_change.remove(&(kept.changed, id));
             }
             deleted += 1;
@@ -82,22 +83,22 @@ impl Counts {
     }
 
     pub(super) fn lose(&mut self, is_lost: impl Fn(&CellId, OwnerId) -> bool) {
-        self.kept.retain(|(cell, owner), _| !is_lost(cell, *owner));
-        let kept = &self.kept;
+        self.stored.retain(|(cell, owner), _| !is_lost(cell, *owner));
+        let kept = &self.stored;
         self.by_change.retain(|(_, id)| kept.contains_key(id));
         self.by_expiry.retain(|(_, id)| kept.contains_key(id));
     }
 
     pub(super) fn of(&self, cell: &CellId, owner: OwnerId) -> Option<u64> {
-        self.kept.get(&(*cell, owner)).map(|kept| kept.count)
+        self.stored.get(&(*cell, owner)).map(|kept| kept.count)
     }
 
     pub(super) fn components(&self) -> impl Iterator<Item = Component> + '_ {
-        self.kept.keys().filter_map(|id| self.component(id))
+        self.stored.keys().filter_map(|id| self.component(id))
     }
 
     fn component(&self, id: &Id) -> Option<Component> {
-        let Kept { count, limit, expires, .. } = *self.kept.get(id)?;
+        let StoredCount { count, limit, expires, .. } = *self.stored.get(id)?;
         let (cell, owner) = *id;
         Some(Component { owner, cell, count, limit, expires })
     }

@@ -1,12 +1,12 @@
 //! Who takes part, and what all must do alike.
 
-use crate::{Joined, Joining, Member, Membership, NAMESAKE_FOR, OwnerId, Policy, WorldError};
+use crate::{JoinReply, JoinRequest, Member, Membership, NAMESAKE_TTL, OwnerId, PublishPolicy, WorldError};
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fleet {
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedSettings>,
     version: u64,
     /// All that ever were.
     owners: BTreeMap<OwnerId, Owner>,
@@ -14,32 +14,33 @@ pub(super) struct Fleet {
 
 /// By the first region that came.
 #[derive(Clone, Copy, Debug)]
-struct Recorded {
+struct RecordedSettings {
     fingerprint: u64,
-    policy: Policy,
+    policy: PublishPolicy,
 }
 
 #[derive(Clone, Debug)]
 struct Owner {
     region: String,
     origin: u64,
-    standing: Standing,
+    state: MemberState,
     applied: u64,
     seen: Nanos,
     confirmed: Nanos,
 }
 
+/// The state of a region's membership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum MemberState {
     Gone,
     Waiting,
     Active,
 }
 
 impl Fleet {
-    pub(super) fn join(&mut self, joining: &Joining, now: Nanos) -> Result<Joined, WorldError> {
+    pub(super) fn join(&mut self, joining: &JoinRequest, now: Nanos) -> Result<JoinReply, WorldError> {
         joining.check()?;
-        let ours = Recorded { fingerprint: joining.fingerprint, policy: joining.policy };
+        let ours = RecordedSettings { fingerprint: joining.fingerprint, policy: joining.policy };
         let recorded = *self.recorded.get_or_insert(ours);
         if recorded.fingerprint != ours.fingerprint {
             return Err(WorldError::OtherSecret { theirs: recorded.fingerprint, ours: ours.fingerprint });
@@ -48,13 +49,13 @@ impl Fleet {
             self.version = joining.known + 1;
         }
         let me = self.owner_of(joining);
-        self.note(me, joining, now);
-        let lately = |owner: &Owner| owner.standing != Standing::Gone && owner.seen.plus(NAMESAKE_FOR) > now;
+        self.record(me, joining, now);
+        let lately = |owner: &Owner| owner.state != MemberState::Gone && owner.seen.plus(NAMESAKE_TTL) > now;
         let is_namesake = |owner: &&Owner| {
             owner.region == joining.region && owner.origin != joining.origin && lately(owner)
         };
         let namesakes = self.owners.values().filter(is_namesake).count();
-        Ok(Joined {
+        Ok(JoinReply {
             me,
             policy: recorded.policy,
             membership: self.membership(),
@@ -64,11 +65,11 @@ impl Fleet {
     }
 
     pub(super) fn membership(&self) -> Membership {
-        let members = self.owners.iter().filter(|(_, owner)| owner.standing != Standing::Gone);
+        let members = self.owners.iter().filter(|(_, owner)| owner.state != MemberState::Gone);
         let members = members.map(|(id, owner)| Member {
             owner: *id,
             region: owner.region.clone(),
-            is_active: owner.standing == Standing::Active,
+            is_active: owner.state == MemberState::Active,
             applied: owner.applied,
             seen: owner.seen,
             confirmed: owner.confirmed,
@@ -98,17 +99,17 @@ impl Fleet {
         {
             return Err(WorldError::Refused { message: format!("there is no {:?}", stranger.owner) });
         }
-        self.owners.values_mut().for_each(|owner| owner.standing = Standing::Gone);
+        self.owners.values_mut().for_each(|owner| owner.state = MemberState::Gone);
         for member in &membership.members {
             if let Some(owner) = self.owners.get_mut(&member.owner) {
-                owner.standing = if member.is_active { Standing::Active } else { Standing::Waiting };
+                owner.state = if member.is_active { MemberState::Active } else { MemberState::Waiting };
             }
         }
         self.version = membership.version;
         Ok(())
     }
 
-    fn owner_of(&mut self, joining: &Joining) -> OwnerId {
+    fn owner_of(&mut self, joining: &JoinRequest) -> OwnerId {
         if let Some((id, owner)) = self.owners.iter_mut().find(|(_, owner)| owner.origin == joining.origin) {
             owner.region.clone_from(&joining.region);
             return *id;
@@ -117,7 +118,7 @@ impl Fleet {
         let owner = Owner {
             region: joining.region.clone(),
             origin: joining.origin,
-            standing: Standing::Gone,
+            state: MemberState::Gone,
             applied: 0,
             seen: Nanos::ZERO,
             confirmed: Nanos::ZERO,
@@ -126,23 +127,23 @@ impl Fleet {
         id
     }
 
-    fn note(&mut self, me: OwnerId, joining: &Joining, now: Nanos) {
-        let mut others = self.owners.iter().filter(|(id, _)| **id != me).map(|(_, owner)| owner.standing);
-        let is_alone = others.clone().all(|standing| standing == Standing::Gone);
-        let nobody_holds_anything = others.all(|standing| standing != Standing::Active);
+    fn record(&mut self, me: OwnerId, joining: &JoinRequest, now: Nanos) {
+        let mut others = self.owners.iter().filter(|(id, _)| **id != me).map(|(_, owner)| owner.state);
+        let is_alone = others.clone().all(|standing| standing == MemberState::Gone);
+        let nobody_holds_anything = others.all(|standing| standing != MemberState::Active);
         let Some(owner) = self.owners.get_mut(&me) else { return };
         (owner.applied, owner.seen) = (joining.applied, if joining.leaves { Nanos::ZERO } else { now });
-        let standing = match owner.standing {
-            _ if joining.leaves && is_alone => Standing::Gone,
-            Standing::Gone if joining.leaves => Standing::Gone,
+        let standing = match owner.state {
+            _ if joining.leaves && is_alone => MemberState::Gone,
+            MemberState::Gone if joining.leaves => MemberState::Gone,
             // The others divide by one less when the reconciler has seen that it fits.
-            _ if joining.leaves => Standing::Waiting,
-            Standing::Gone if nobody_holds_anything => Standing::Active,
-            Standing::Gone => Standing::Waiting,
+            _ if joining.leaves => MemberState::Waiting,
+            MemberState::Gone if nobody_holds_anything => MemberState::Active,
+            MemberState::Gone => MemberState::Waiting,
             same => same,
         };
-        if standing != owner.standing {
-            owner.standing = standing;
+        if standing != owner.state {
+            owner.state = standing;
             self.version += 1;
         }
     }

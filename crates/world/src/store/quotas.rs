@@ -1,8 +1,8 @@
 //! What regions ask for, and which slices they hold.
 
 use crate::{
-    Acknowledged, DELETED_MAX, DEMAND_FOR, Demand, Granted, Held, OwnerId, SLICE_KEPT_FOR, SliceRow,
-    WorldError,
+    AcknowledgedSlice, DELETED_MAX, DEMAND_TTL, Demand, OwnerId, SLICE_RETENTION, SliceGrants, SliceHolding,
+    SliceRow, WorldError,
 };
 use std::collections::BTreeMap;
 use tidegate_core::{KeyId, Nanos};
@@ -13,7 +13,7 @@ type Id = (KeyId, OwnerId);
 pub(super) struct Quotas {
     /// When it was reported, and what.
     demands: BTreeMap<Id, (Nanos, Demand)>,
-    slices: BTreeMap<Id, Held>,
+    slices: BTreeMap<Id, SliceHolding>,
 }
 
 impl Quotas {
@@ -41,12 +41,12 @@ impl Quotas {
         self.slices.values().filter(|held| held.row.owner == owner).map(|held| held.row).collect()
     }
 
-    pub(super) fn held(&self) -> Vec<Held> {
+    pub(super) fn held(&self) -> Vec<SliceHolding> {
         self.slices.values().copied().collect()
     }
 
-    pub(super) fn acknowledge(&mut self, owner: OwnerId, slices: &[Acknowledged]) {
-        for Acknowledged { key, generation } in slices {
+    pub(super) fn acknowledge(&mut self, owner: OwnerId, slices: &[AcknowledgedSlice]) {
+        for AcknowledgedSlice { key, generation } in slices {
             let Some(held) = self.slices.get_mut(&(*key, owner)) else { continue };
             // Nobody can go by what was never written.
             if *generation <= held.row.generation {
@@ -55,7 +55,7 @@ impl Quotas {
         }
     }
 
-    pub(super) fn grant(&mut self, granted: &Granted) {
+    pub(super) fn grant(&mut self, granted: &SliceGrants) {
         self.slices.retain(|(key, _), _| !granted.dropped.contains(key));
         self.demands.retain(|(key, _), _| !granted.dropped.contains(key));
         for held in &granted.slices {
@@ -74,15 +74,15 @@ impl Quotas {
         }
     }
 
-    /// What an owner that left asked for and held.
-    pub(super) fn forget(&mut self, owner: OwnerId) {
+    /// Removes the demands and the slices of an owner that left.
+    pub(super) fn remove_owner(&mut self, owner: OwnerId) {
         self.demands.retain(|(_, of), _| *of != owner);
         self.slices.retain(|(_, of), _| *of != owner);
     }
 
     pub(super) fn delete_expired(&mut self, now: Nanos) -> u64 {
-        let too_old = |(reported, _): &(Nanos, Demand)| reported.plus(DEMAND_FOR) < now;
-        let ran_out = |held: &Held| held.row.expires.plus(SLICE_KEPT_FOR) < now;
+        let too_old = |(reported, _): &(Nanos, Demand)| reported.plus(DEMAND_TTL) < now;
+        let ran_out = |held: &SliceHolding| held.row.expires.plus(SLICE_RETENTION) < now;
         delete(&mut self.demands, too_old) + delete(&mut self.slices, ran_out)
     }
 }

@@ -1,7 +1,8 @@
 //! The rule log as a plain value.
 
 use crate::rules::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, Remainder, Subject, Summary,
+    HistoryPage, NewRuleLogEntry, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLogEntry,
+    RuleLogEntrySize, RuleLogSubject, Summary,
 };
 use crate::{ENTRIES_AT_ONCE_MAX, WorldError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +12,9 @@ use tidegate_core::Nanos;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     /// The first has version 1.
-    entries: Vec<Entry>,
-    subjects: BTreeSet<(Subject, u64)>,
-    items: BTreeMap<ItemId, (Vec<u8>, u64)>,
+    entries: Vec<RuleLogEntry>,
+    subjects: BTreeSet<(RuleLogSubject, u64)>,
+    items: BTreeMap<RuleItemId, (Vec<u8>, u64)>,
 }
 
 impl Rules {
@@ -21,16 +22,22 @@ impl Rules {
         u64::try_from(self.entries.len()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn append(&mut self, head: u64, new: &[NewEntry], now: Nanos) -> Result<(), WorldError> {
+    pub(super) fn append(
+        &mut self,
+        head: u64,
+        new: &[NewRuleLogEntry],
+        now: Nanos,
+    ) -> Result<(), WorldError> {
         check(new)?;
         let theirs = self.head();
         if theirs != head {
             return Err(WorldError::Outdated { theirs });
         }
         for (version, entry) in (head + 1..).zip(new) {
-            let NewEntry { author, reason, changes, changed, replaced, subjects, items, at } = entry.clone();
+            let NewRuleLogEntry { author, reason, changes, changed, replaced, subjects, items, at } =
+                entry.clone();
             let summary = Summary { version, at: at.unwrap_or(now), author, reason, changes };
-            self.entries.push(Entry { summary, changed, replaced });
+            self.entries.push(RuleLogEntry { summary, changed, replaced });
             self.subjects.extend(subjects.into_iter().map(|subject| (subject, version)));
             for (id, value) in items {
                 match value {
@@ -42,12 +49,12 @@ impl Rules {
         Ok(())
     }
 
-    pub(super) fn entries(&self, after: u64, rows_max: usize) -> Vec<Entry> {
+    pub(super) fn entries(&self, after: u64, rows_max: usize) -> Vec<RuleLogEntry> {
         let first = usize::try_from(after).unwrap_or(usize::MAX);
         self.entries.iter().skip(first).take(rows_max).cloned().collect()
     }
 
-    pub(super) fn entry(&self, version: u64) -> Option<Entry> {
+    pub(super) fn entry(&self, version: u64) -> Option<RuleLogEntry> {
         self.entries.get(usize::try_from(version.checked_sub(1)?).ok()?).cloned()
     }
 
@@ -60,14 +67,14 @@ impl Rules {
         summaries.filter(is_asked).take(page.rows_max).cloned().collect()
     }
 
-    pub(super) fn sizes(&self, subject: Subject, rows_max: usize) -> Vec<EntrySize> {
+    pub(super) fn sizes(&self, subject: RuleLogSubject, rows_max: usize) -> Vec<RuleLogEntrySize> {
         let bytes = |bytes: &[u8]| u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let entries = self
             .entries
             .iter()
             .rev()
             .filter(|entry| self.subjects.contains(&(subject, entry.summary.version)));
-        let size = |entry: &Entry| EntrySize {
+        let size = |entry: &RuleLogEntry| RuleLogEntrySize {
             version: entry.summary.version,
             changed: bytes(&entry.changed),
             replaced: bytes(&entry.replaced),
@@ -84,28 +91,28 @@ impl Rules {
         }
     }
 
-    pub(super) fn items(&self, page: ItemsPage, rows_max: usize) -> Vec<Item> {
+    pub(super) fn items(&self, page: RuleItemsPage, rows_max: usize) -> Vec<RuleItem> {
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
         let range = self.items.range((after, Bound::Unbounded));
         let asked = range.filter(|(id, _)| page.place.is_none_or(|place| id.place == place));
         asked.take(rows_max).map(|(id, (value, version))| item(*id, value, *version)).collect()
     }
 
-    pub(super) fn find(&self, items: &[ItemId]) -> Vec<Item> {
-        let found = |id: &ItemId| self.items.get(id).map(|(value, version)| item(*id, value, *version));
+    pub(super) fn find(&self, items: &[RuleItemId]) -> Vec<RuleItem> {
+        let found = |id: &RuleItemId| self.items.get(id).map(|(value, version)| item(*id, value, *version));
         items.iter().filter_map(found).collect()
     }
 }
 
-fn item(id: ItemId, value: &[u8], version: u64) -> Item {
-    Item { id, value: value.to_vec(), version }
+fn item(id: RuleItemId, value: &[u8], version: u64) -> RuleItem {
+    RuleItem { id, value: value.to_vec(), version }
 }
 
 /// What no store takes.
-pub(crate) fn check(new: &[NewEntry]) -> Result<(), WorldError> {
+pub(crate) fn check(new: &[NewRuleLogEntry]) -> Result<(), WorldError> {
     if new.len() > ENTRIES_AT_ONCE_MAX {
         let message = format!("at most {ENTRIES_AT_ONCE_MAX} entries are written at once");
         return Err(WorldError::Refused { message });
     }
-    new.iter().try_for_each(NewEntry::check)
+    new.iter().try_for_each(NewRuleLogEntry::check)
 }

@@ -1,7 +1,7 @@
 //! What only a plain value can show: exact instants. The rest is in the conformance suite, for all stores.
 
 use super::*;
-use crate::{After, CellId, Policy, Publish};
+use crate::{After, CellId, PublishPolicy, PublishThreshold};
 use tidegate_core::{KeyId, Sequence};
 
 fn at(millis: u64) -> Nanos {
@@ -13,12 +13,12 @@ fn row(key: u128, count: u64) -> Row {
     Row { cell, count, limit: 100, expires: at(60_000), name: None }
 }
 
-fn joining(region: &str) -> Joining {
-    Joining {
+fn joining(region: &str) -> JoinRequest {
+    JoinRequest {
         region: region.to_owned(),
         origin: u64::from(region.as_bytes()[0]),
         fingerprint: 9,
-        policy: Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,
@@ -27,9 +27,9 @@ fn joining(region: &str) -> Joining {
 
 #[test]
 fn rows_of_one_instant_come_once_each_over_pages() {
-    let mut store = Store::default();
+    let mut store = WorldStore::default();
     for key in 0..10 {
-        assert_eq!(store.publish(OwnerId(1), &[row(key, 1)], at(0)), Published::default());
+        assert_eq!(store.publish(OwnerId(1), &[row(key, 1)], at(0)), PublishReply::default());
     }
     let (mut since, mut seen) = (Cursor::default(), Vec::new());
     loop {
@@ -48,7 +48,7 @@ fn rows_of_one_instant_come_once_each_over_pages() {
 
 #[test]
 fn what_did_not_grow_did_not_change() {
-    let mut store = Store::default();
+    let mut store = WorldStore::default();
     store.publish(OwnerId(1), &[row(1, 5)], at(0));
     store.publish(OwnerId(1), &[row(1, 5)], at(10));
     store.publish(OwnerId(1), &[row(1, 4)], at(20));
@@ -60,7 +60,7 @@ fn what_did_not_grow_did_not_change() {
 
 #[test]
 fn a_store_that_went_back_is_read_from_the_beginning() {
-    let mut store = Store::default();
+    let mut store = WorldStore::default();
     store.publish(OwnerId(1), &[row(1, 5)], at(0));
     let backup = store.clone();
     store.publish(OwnerId(1), &[row(2, 5)], at(10));
@@ -73,7 +73,7 @@ fn a_store_that_went_back_is_read_from_the_beginning() {
 
 #[test]
 fn a_lease_is_kept_by_its_holder_and_taken_when_it_ran_out() {
-    let mut store = Store::default();
+    let mut store = WorldStore::default();
     let second = Nanos::from_secs(1);
     assert_eq!(store.lead("job", 1, second, at(0)), Some(Term(1)));
     assert_eq!(store.lead("job", 2, second, at(999)), None);
@@ -86,7 +86,7 @@ fn a_lease_is_kept_by_its_holder_and_taken_when_it_ran_out() {
 
 #[test]
 fn a_second_region_waits_until_the_reconciler_has_let_it_in() {
-    let mut store = Store::default();
+    let mut store = WorldStore::default();
     let first = store.join(&joining("eu"), at(0)).unwrap();
     assert!(first.membership.members[0].is_active);
     let second = store.join(&joining("us"), at(1)).unwrap();
@@ -97,15 +97,15 @@ fn a_second_region_waits_until_the_reconciler_has_let_it_in() {
     assert_eq!((membership.version, is_active(&membership, second.me)), (2, false));
     membership.version += 1;
     membership.members.iter_mut().for_each(|member| member.is_active = true);
-    let granted = Granted { membership: Some(membership.clone()), ..Granted::default() };
+    let granted = SliceGrants { membership: Some(membership.clone()), ..SliceGrants::default() };
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Deposed { theirs: 0 }));
     store.lead(RECONCILER, 1, Nanos::from_secs(1), at(2));
     assert_eq!(store.grant(Term(1), &granted), Ok(()));
     assert_eq!(store.membership(), membership);
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 1 }), "granted since");
-    let granted = Granted { revision: 1, ..granted };
+    let granted = SliceGrants { revision: 1, ..granted };
     assert_eq!(store.grant(Term(1), &granted), Err(WorldError::Outdated { theirs: 3 }), "joined since");
-    let left = store.join(&Joining { leaves: true, ..joining("eu") }, at(3)).unwrap();
+    let left = store.join(&JoinRequest { leaves: true, ..joining("eu") }, at(3)).unwrap();
     let eu = left.membership.members.iter().find(|member| member.owner == left.me).unwrap();
     assert_eq!((left.membership.version, eu.is_active, eu.seen), (4, false, Nanos::ZERO), "to be given up");
 }

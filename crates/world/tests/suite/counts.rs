@@ -4,7 +4,9 @@ use crate::fixture::{Fixture, LATER, cell, import_all, import_since, named, owne
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::{Nanos, Sequence};
-use tidegate_world::{CellId, Component, Cursor, DELETED_MAX, Merged, Published, Reply, Row, WorldError};
+use tidegate_world::{
+    CellId, Component, Cursor, DELETED_MAX, MergeReport, PublishReply, Row, WorldError, WorldFuture,
+};
 
 pub(crate) async fn counts_are_merged_by_max_and_only_growth_is_a_change(fixture: Fixture) {
     let world = fixture.open();
@@ -124,7 +126,7 @@ pub(crate) async fn names_of_any_script_and_length_fail_no_batch(fixture: Fixtur
         &longer,
     ];
     let rows: Vec<Row> = (0..).zip(names).map(|(number, name)| named(number, name)).collect();
-    assert_eq!(world.publish(me, &rows).await.unwrap(), Published::default());
+    assert_eq!(world.publish(me, &rows).await.unwrap(), PublishReply::default());
     assert_eq!(import_all(&world).await.len(), names.len(), "look-alikes are keys of their own");
     assert_eq!(world.merge_log().await.unwrap().refused, [""; 0]);
     assert_eq!(import_all(&world).await.len(), names.len(), "in the table too");
@@ -162,11 +164,11 @@ pub(crate) async fn a_row_that_cannot_be_kept_is_named_and_the_others_are_writte
     fixture.sql(refusing).await;
     let rows: Vec<Row> =
         (0..1200).map(|number| row(number, if number % 397 == 5 { 901 } else { 7 })).collect();
-    assert_eq!(world.publish(me, &rows).await.unwrap(), Published::default());
-    let Merged { rows, refused } = world.merge_log().await.unwrap();
+    assert_eq!(world.publish(me, &rows).await.unwrap(), PublishReply::default());
+    let MergeReport { rows, refused } = world.merge_log().await.unwrap();
     assert_eq!((rows, refused.len()), (1196, 4));
     assert!(refused.iter().all(|problem| !problem.is_empty()));
-    assert_eq!(world.merge_log().await.unwrap(), Merged::default(), "once");
+    assert_eq!(world.merge_log().await.unwrap(), MergeReport::default(), "once");
     let components = import_all(&world).await;
     assert_eq!(components.iter().filter(|component| component.count == 7).count(), 1196);
 }
@@ -186,7 +188,7 @@ pub(crate) async fn what_is_merged_is_what_was_published(fixture: Fixture) {
     let [first, second] = [eu.merge_log(), us.merge_log()].map(|merged| async { merged.await.unwrap().rows });
     let (first, second) = tokio::join!(first, second);
     assert!(fixture.is_memory() || first.max(second) == 602, "each cell once: {first}, {second}");
-    assert_eq!(eu.merge_log().await.unwrap(), Merged::default(), "nothing is left");
+    assert_eq!(eu.merge_log().await.unwrap(), MergeReport::default(), "nothing is left");
     assert_eq!(import_all(&us).await, published, "who comes from nothing reads the table");
     let mut heard = import_since(&eu, since).await.0;
     heard.sort();
@@ -301,7 +303,7 @@ pub(crate) async fn rows_are_deleted_in_small_batches_some_time_after_they_expir
 }
 
 /// As a worker does: a busy machine may take longer than a statement's deadline.
-async fn again<'a, T>(call: impl Fn() -> Reply<'a, T>) -> Result<T, WorldError> {
+async fn again<'a, T>(call: impl Fn() -> WorldFuture<'a, T>) -> Result<T, WorldError> {
     for _ in 0..50 {
         match call().await {
             Err(WorldError::Timeout { .. }) => {}

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::{KeyId, Nanos, Sequence};
 use tidegate_testkit::{MariaDb, Postgres};
 use tidegate_world::{
-    CellId, Component, Cursor, Joining, KeyName, MemoryWorld, OwnerId, Policy, Publish, Row, RuleLog,
-    SqlOptions, SqlWorld, World, WorldUrl,
+    CellId, Component, Cursor, JoinRequest, KeyName, MemoryWorld, OwnerId, PublishPolicy, PublishThreshold,
+    Row, RuleLog, SqlOptions, SqlWorld, World, WorldUrl,
 };
 
 /// Generous: what is checked here isn't how fast a busy machine is.
@@ -18,11 +18,11 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(crate) struct Fixture {
-    place: Place,
+    place: FixtureStore,
 }
 
 #[derive(Debug)]
-enum Place {
+enum FixtureStore {
     Memory { world: Arc<MemoryWorld>, clock: Arc<AtomicU64> },
     Sqlite(SqliteFile),
     MariaDb(Arc<MariaDb>, String),
@@ -52,41 +52,41 @@ impl Fixture {
         let read = clock.clone();
         let world = MemoryWorld::new(Box::new(move || Nanos::new(read.load(Ordering::Relaxed))));
         let world = Arc::new(world.with_page_rows(PAGE_ROWS));
-        Fixture { place: Place::Memory { world, clock } }
+        Fixture { place: FixtureStore::Memory { world, clock } }
     }
 
     pub(crate) fn sqlite() -> Self {
         let name = format!("tidegate-world-{}-{}.db", std::process::id(), number());
         let path = std::env::temp_dir().join(name);
-        Fixture { place: Place::Sqlite(SqliteFile(path)) }
+        Fixture { place: FixtureStore::Sqlite(SqliteFile(path)) }
     }
 
     pub(crate) async fn mariadb() -> Self {
         let server = MariaDb::shared().await;
         let name = format!("world_{}", number());
         server.create_database(&name);
-        Fixture { place: Place::MariaDb(server, name) }
+        Fixture { place: FixtureStore::MariaDb(server, name) }
     }
 
     pub(crate) async fn postgres() -> Self {
         let server = Postgres::shared().await;
         let name = format!("world_{}", number());
         server.create_database(&name);
-        Fixture { place: Place::Postgres(server, name) }
+        Fixture { place: FixtureStore::Postgres(server, name) }
     }
 
     pub(crate) fn is_memory(&self) -> bool {
-        matches!(self.place, Place::Memory { .. })
+        matches!(self.place, FixtureStore::Memory { .. })
     }
 
     pub(crate) fn is_sqlite(&self) -> bool {
-        matches!(self.place, Place::Sqlite(_))
+        matches!(self.place, FixtureStore::Sqlite(_))
     }
 
     /// One more process on the store. Pages are small, so that there are several.
     pub(crate) fn open(&self) -> Arc<dyn World> {
         match &self.place {
-            Place::Memory { world, .. } => world.clone(),
+            FixtureStore::Memory { world, .. } => world.clone(),
             _ => Arc::new(self.open_sql(SqlOptions::default())),
         }
     }
@@ -94,17 +94,17 @@ impl Fixture {
     /// The same, for the log of the rules.
     pub(crate) fn open_log(&self) -> Arc<dyn RuleLog> {
         match &self.place {
-            Place::Memory { world, .. } => world.clone(),
+            FixtureStore::Memory { world, .. } => world.clone(),
             _ => Arc::new(self.open_sql(SqlOptions { waits_for_disk: true, ..SqlOptions::default() })),
         }
     }
 
     pub(crate) fn open_sql(&self, options: SqlOptions) -> SqlWorld {
         let url = match &self.place {
-            Place::Memory { .. } => panic!("a store in memory has no url"),
-            Place::Sqlite(file) => format!("sqlite:{}", file.0.display()),
-            Place::MariaDb(server, name) => server.url(name),
-            Place::Postgres(server, name) => server.url(name),
+            FixtureStore::Memory { .. } => panic!("a store in memory has no url"),
+            FixtureStore::Sqlite(file) => format!("sqlite:{}", file.0.display()),
+            FixtureStore::MariaDb(server, name) => server.url(name),
+            FixtureStore::Postgres(server, name) => server.url(name),
         };
         let url = WorldUrl::parse(&url).expect("a url");
         let options = SqlOptions { deadline: DEADLINE, page_rows: PAGE_ROWS, ..options };
@@ -114,7 +114,7 @@ impl Fixture {
     /// Lets time pass by the store's clock.
     pub(crate) async fn pass(&self, length: Duration) {
         match &self.place {
-            Place::Memory { clock, .. } => {
+            FixtureStore::Memory { clock, .. } => {
                 let nanos = u64::try_from(length.as_nanos()).expect("short");
                 clock.fetch_add(nanos, Ordering::Relaxed);
             }
@@ -128,28 +128,28 @@ impl Fixture {
         let first =
             |rows: Vec<Vec<String>>| rows.into_iter().filter_map(|row| row.into_iter().next()).collect();
         match &self.place {
-            Place::Memory { .. } => Vec::new(),
-            Place::Sqlite(file) => {
+            FixtureStore::Memory { .. } => Vec::new(),
+            FixtureStore::Sqlite(file) => {
                 let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file.0);
                 let mut link = options.connect().await.expect("the file");
                 link.execute(statement).await.expect(statement);
                 Vec::new()
             }
-            Place::MariaDb(server, name) => first(server.query(name, statement)),
-            Place::Postgres(server, name) => first(server.query(name, statement)),
+            FixtureStore::MariaDb(server, name) => first(server.query(name, statement)),
+            FixtureStore::Postgres(server, name) => first(server.query(name, statement)),
         }
     }
 
     /// How many deadlocks the server has seen, where it says so.
     pub(crate) fn deadlocks(&self) -> Option<String> {
         let rows = match &self.place {
-            Place::Memory { .. } | Place::Sqlite(_) => return None,
-            Place::MariaDb(server, name) => server.query(
+            FixtureStore::Memory { .. } | FixtureStore::Sqlite(_) => return None,
+            FixtureStore::MariaDb(server, name) => server.query(
                 name,
                 "SELECT variable_value FROM information_schema.global_status \
                  WHERE variable_name = 'Innodb_deadlocks'",
             ),
-            Place::Postgres(server, name) => server
+            FixtureStore::Postgres(server, name) => server
                 .query(name, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"),
         };
         rows.into_iter().flatten().next()
@@ -159,13 +159,13 @@ impl Fixture {
 pub(crate) const PAGE_ROWS: usize = 70;
 
 /// A region on an origin of its own; `number` tells namesakes apart.
-pub(crate) fn joining(region: &str, number: u64) -> Joining {
+pub(crate) fn joining(region: &str, number: u64) -> JoinRequest {
     let of_name = region.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    Joining {
+    JoinRequest {
         region: region.to_owned(),
         origin: of_name ^ number << 60,
         fingerprint: 0xfeed_f00d_dead_beef,
-        policy: Policy { publish: Publish::Floor(0.5), interval: Nanos::from_secs(5) },
+        policy: PublishPolicy { publish: PublishThreshold::Floor(0.5), interval: Nanos::from_secs(5) },
         applied: 0,
         known: 0,
         leaves: false,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_world::{
-    Granted, Joining, Member, Membership, OwnerId, Policy, Publish, RECONCILER, Term, WorldError,
+    JoinRequest, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, RECONCILER, SliceGrants, Term,
+    WorldError,
 };
 
 fn member(membership: &Membership, owner: OwnerId) -> &Member {
@@ -18,7 +19,7 @@ pub(crate) async fn the_first_region_is_active_and_others_wait(fixture: Fixture)
     assert_eq!((first.membership.version, first.membership.members.len()), (1, 1));
     assert!(first.membership.members[0].is_active && first.membership.members[0].owner == first.me);
     assert!(first.membership.members[0].seen <= first.now && first.membership.members[0].seen > Nanos::ZERO);
-    let second = world.join(&Joining { applied: 5, ..joining("us", 1) }).await.unwrap();
+    let second = world.join(&JoinRequest { applied: 5, ..joining("us", 1) }).await.unwrap();
     let members = &second.membership.members;
     assert_eq!((second.membership.version, members.len()), (2, 2));
     assert_eq!(members.len(), 2);
@@ -30,14 +31,14 @@ pub(crate) async fn the_first_region_is_active_and_others_wait(fixture: Fixture)
     let mut membership = world.survey().await.unwrap().membership;
     membership.version += 1;
     membership.members.iter_mut().for_each(|member| member.is_active = true);
-    let granted = Granted { membership: Some(membership), ..Granted::default() };
+    let granted = SliceGrants { membership: Some(membership), ..SliceGrants::default() };
     world.grant(term, &granted).await.unwrap();
     let again = world.join(&joining("eu", 1)).await.unwrap();
     assert_eq!(again.membership.version, 3);
     assert!(again.membership.members.iter().all(|member| member.is_active));
     // Somebody came since: what was decided by an older membership isn't written.
     world.join(&joining("ap", 1)).await.unwrap();
-    let granted = Granted { revision: 1, membership: Some(again.membership), ..Granted::default() };
+    let granted = SliceGrants { revision: 1, membership: Some(again.membership), ..SliceGrants::default() };
     assert_eq!(world.grant(term, &granted).await, Err(WorldError::Outdated { theirs: 4 }));
 }
 
@@ -47,15 +48,15 @@ pub(crate) async fn a_region_that_comes_again_is_who_it_was(fixture: Fixture) {
     assert_eq!(owner(&other, "eu").await, eu);
     let elsewhere = world.join(&joining("eu", u64::MAX)).await.unwrap();
     assert!(elsewhere.me != eu && elsewhere.me != us, "another origin is another owner");
-    let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
+    let left = world.join(&JoinRequest { leaves: true, ..joining("us", 1) }).await.unwrap();
     assert_eq!((left.me, left.membership.version, left.membership.members.len()), (us, 3, 3));
     assert_eq!(member(&left.membership, us).seen, Nanos::ZERO, "to be given up by the reconciler");
-    let left = world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
+    let left = world.join(&JoinRequest { leaves: true, ..joining("us", 1) }).await.unwrap();
     assert_eq!((left.me, left.membership.version), (us, 3), "it left already");
     let back = world.join(&joining("us", 1)).await.unwrap();
     assert_eq!((back.me, back.membership.version, back.membership.members.len()), (us, 3, 3));
     assert!(member(&back.membership, us).seen > Nanos::ZERO);
-    let left = world.join(&Joining { leaves: true, ..joining("eu", 1) }).await.unwrap();
+    let left = world.join(&JoinRequest { leaves: true, ..joining("eu", 1) }).await.unwrap();
     assert_eq!((left.me, member(&left.membership, eu).is_active), (eu, false), "it holds nothing");
     let new = world.join(&joining("new", 1)).await.unwrap();
     assert!(member(&new.membership, new.me).is_active, "nobody else does");
@@ -69,7 +70,7 @@ pub(crate) async fn an_origin_whose_region_is_renamed_stays_the_owner_that_it_wa
     let (world, other) = (fixture.open(), fixture.open());
     let eu = world.join(&joining("eu", 1)).await.unwrap();
     let us = owner(&world, "us").await;
-    let renamed = Joining { region: "eu-west".to_owned(), ..joining("eu", 1) };
+    let renamed = JoinRequest { region: "eu-west".to_owned(), ..joining("eu", 1) };
     for _ in 0..2 {
         let joined = other.join(&renamed).await.unwrap();
         assert_eq!((joined.me, joined.membership.version, joined.membership.members.len()), (eu.me, 2, 2));
@@ -98,11 +99,12 @@ pub(crate) async fn a_store_that_went_back_goes_on_behind_the_membership_that_it
 ) {
     let world = fixture.open();
     owner(&world, "eu").await;
-    let version =
-        async |known| world.join(&Joining { known, ..joining("eu", 1) }).await.unwrap().membership.version;
+    let version = async |known| {
+        world.join(&JoinRequest { known, ..joining("eu", 1) }).await.unwrap().membership.version
+    };
     assert_eq!((version(0).await, version(1).await, version(7).await), (1, 1, 8));
     assert_eq!((version(7).await, version(8).await), (8, 8), "once");
-    let us = world.join(&Joining { known: 20, ..joining("us", 1) }).await.unwrap();
+    let us = world.join(&JoinRequest { known: 20, ..joining("us", 1) }).await.unwrap();
     assert_eq!((us.membership.version, us.membership.members.len()), (22, 2));
 }
 
@@ -110,12 +112,12 @@ pub(crate) async fn policy_and_secret_are_the_first_regions(fixture: Fixture) {
     let world = fixture.open();
     let first = world.join(&joining("eu", 1)).await.unwrap();
     assert_eq!(first.policy, joining("eu", 1).policy);
-    let other = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(9) };
-    let second = world.join(&Joining { policy: other, ..joining("us", 1) }).await.unwrap();
+    let other = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(9) };
+    let second = world.join(&JoinRequest { policy: other, ..joining("us", 1) }).await.unwrap();
     assert_eq!(second.policy, first.policy);
     let (theirs, ours) = (joining("eu", 1).fingerprint, u64::MAX);
     for region in ["eu", "ap"] {
-        let stranger = Joining { fingerprint: ours, applied: 99, ..joining(region, 1) };
+        let stranger = JoinRequest { fingerprint: ours, applied: 99, ..joining(region, 1) };
         assert_eq!(world.join(&stranger).await, Err(WorldError::OtherSecret { theirs, ours }));
     }
     let survey = world.survey().await.unwrap();
@@ -132,7 +134,7 @@ pub(crate) async fn a_namesake_is_told_of_while_it_is_heard(fixture: Fixture) {
     assert_eq!(world.join(&joining("us", 2)).await.unwrap().namesakes, 0);
     assert_eq!(world.join(&joining("eu", 2)).await.unwrap().namesakes, 1);
     assert_eq!(world.join(&joining("eu", 1)).await.unwrap().namesakes, 1);
-    world.join(&Joining { leaves: true, ..joining("eu", 2) }).await.unwrap();
+    world.join(&JoinRequest { leaves: true, ..joining("eu", 2) }).await.unwrap();
     assert_eq!(world.join(&joining("eu", 1)).await.unwrap().namesakes, 0);
 }
 

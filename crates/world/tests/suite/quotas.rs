@@ -4,8 +4,8 @@ use crate::fixture::{Fixture, LATER, joining, key, owner};
 use std::time::Duration;
 use tidegate_core::{Burst, Limit, Nanos, Period, Rate, Spec};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, Demand, Granted, Held, Joining, OwnerId, RECONCILER, SliceRow, SliceSize,
-    Term, WorldError,
+    AcknowledgedSlice, Acknowledgement, Demand, JoinRequest, OwnerId, RECONCILER, SliceGrants, SliceHolding,
+    SliceRow, SliceSize, Term, WorldError,
 };
 
 pub(crate) fn demand(number: u128, milli_per_second: u64) -> Demand {
@@ -14,10 +14,10 @@ pub(crate) fn demand(number: u128, milli_per_second: u64) -> Demand {
     Demand { key: key(number), spec, is_abuse: false, milli_per_second, name: None }
 }
 
-pub(crate) fn held(number: u128, owner: OwnerId, generation: u64, amount: u64) -> Held {
+pub(crate) fn held(number: u128, owner: OwnerId, generation: u64, amount: u64) -> SliceHolding {
     let size = SliceSize { amount, rate_parts: 500_000_000 };
     let row = SliceRow { key: key(number), owner, generation, size, whole: 100, expires: LATER };
-    Held { row, acknowledged: 0, before: None }
+    SliceHolding { row, acknowledged: 0, before: None }
 }
 
 pub(crate) async fn demands_of_every_kind_come_back_as_they_were(fixture: Fixture) {
@@ -55,10 +55,10 @@ pub(crate) async fn demands_of_every_kind_come_back_as_they_were(fixture: Fixtur
 pub(crate) async fn only_the_leader_grants_and_only_upon_its_last_survey(fixture: Fixture) {
     let (world, other) = (fixture.open(), fixture.open());
     let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);
-    let granted = |revision, generation, amount| Granted {
+    let granted = |revision, generation, amount| SliceGrants {
         revision,
         slices: vec![held(1, eu, generation, amount), held(1, us, generation, 100 - amount)],
-        ..Granted::default()
+        ..SliceGrants::default()
     };
     assert_eq!(world.grant(Term(1), &granted(0, 1, 60)).await, Err(WorldError::Deposed { theirs: 0 }));
     let short = Nanos::from_millis(100);
@@ -75,7 +75,10 @@ pub(crate) async fn only_the_leader_grants_and_only_upon_its_last_survey(fixture
     assert!(slices.now > Nanos::ZERO && survey.now > Nanos::ZERO);
     other.grant(second, &granted(1, 2, 50)).await.unwrap();
     world.report(eu, &[demand(1, 10), demand(2, 10)]).await.unwrap();
-    other.grant(second, &Granted { revision: 2, dropped: vec![key(1)], ..Granted::default() }).await.unwrap();
+    other
+        .grant(second, &SliceGrants { revision: 2, dropped: vec![key(1)], ..SliceGrants::default() })
+        .await
+        .unwrap();
     let survey = other.survey().await.unwrap();
     assert_eq!((survey.slices.len(), survey.demands.len(), survey.revision), (0, 1, 3));
 }
@@ -85,24 +88,27 @@ pub(crate) async fn a_slice_never_goes_back_to_an_older_generation(fixture: Fixt
     let me = owner(&world, "eu").await;
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
     let mut revision = 0;
-    let mut grant = async |held: Held| {
-        world.grant(term, &Granted { revision, slices: vec![held], ..Granted::default() }).await.unwrap();
+    let mut grant = async |held: SliceHolding| {
+        world
+            .grant(term, &SliceGrants { revision, slices: vec![held], ..SliceGrants::default() })
+            .await
+            .unwrap();
         revision += 1;
         world.survey().await.unwrap().slices[0]
     };
     let sooner = LATER.minus(Nanos::from_secs(5));
     let before = Some((SliceSize { amount: 3, rate_parts: 7 }, sooner));
-    let second = Held { acknowledged: 1, before, ..held(1, me, 2, 60) };
+    let second = SliceHolding { acknowledged: 1, before, ..held(1, me, 2, 60) };
     assert_eq!(grant(second).await, second);
     assert_eq!(grant(held(1, me, 1, 99)).await, second);
     world.acknowledge(me, &acknowledged(2)).await.unwrap();
     // A renewal: never shorter, and what was acknowledged stays so.
     let mut renewed = second;
     renewed.row.expires = sooner;
-    assert_eq!(grant(renewed).await, Held { acknowledged: 2, ..second });
-    let third = Held { acknowledged: 0, ..held(1, me, 3, 10) };
-    let third = Held { row: SliceRow { expires: sooner, ..third.row }, ..third };
-    assert_eq!(grant(third).await, Held { acknowledged: 2, ..third });
+    assert_eq!(grant(renewed).await, SliceHolding { acknowledged: 2, ..second });
+    let third = SliceHolding { acknowledged: 0, ..held(1, me, 3, 10) };
+    let third = SliceHolding { row: SliceRow { expires: sooner, ..third.row }, ..third };
+    assert_eq!(grant(third).await, SliceHolding { acknowledged: 2, ..third });
     // Nobody can go by what was never written, and nothing is taken back.
     world.acknowledge(me, &acknowledged(9)).await.unwrap();
     world.acknowledge(me, &acknowledged(1)).await.unwrap();
@@ -114,9 +120,9 @@ pub(crate) async fn who_leaves_holds_nothing(fixture: Fixture) {
     let (eu, us) = (owner(&world, "eu").await, owner(&world, "us").await);
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
     let slices = vec![held(1, eu, 1, 60), held(1, us, 1, 40)];
-    world.grant(term, &Granted { slices, ..Granted::default() }).await.unwrap();
+    world.grant(term, &SliceGrants { slices, ..SliceGrants::default() }).await.unwrap();
     world.report(us, &[demand(1, 5)]).await.unwrap();
-    world.join(&Joining { leaves: true, ..joining("us", 1) }).await.unwrap();
+    world.join(&JoinRequest { leaves: true, ..joining("us", 1) }).await.unwrap();
     let survey = world.survey().await.unwrap();
     assert_eq!((survey.slices.len(), survey.demands.len()), (1, 0));
     assert_eq!(world.slices(us).await.unwrap().slices, []);
@@ -147,7 +153,10 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
     assert!(last >= later && last <= world.slices(me).await.unwrap().now);
     // Beside slices as without them, and of nobody else.
     let term = world.lead(RECONCILER, 1, Nanos::from_secs(60)).await.unwrap().unwrap();
-    world.grant(term, &Granted { slices: vec![held(1, me, 1, 60)], ..Granted::default() }).await.unwrap();
+    world
+        .grant(term, &SliceGrants { slices: vec![held(1, me, 1, 60)], ..SliceGrants::default() })
+        .await
+        .unwrap();
     assert_eq!((confirmed().await, world.slices(me).await.unwrap().slices.len()), (last, 1));
     // A store that never confirmed what the owner knows is an older copy of the one that this was meant for.
     let known = last.plus(Nanos::from_millis(1));
@@ -162,6 +171,6 @@ pub(crate) async fn an_acknowledgement_confirms_its_owner(fixture: Fixture) {
 }
 
 fn acknowledged(generation: u64) -> Acknowledgement {
-    let slices = vec![Acknowledged { key: key(1), generation }];
+    let slices = vec![AcknowledgedSlice { key: key(1), generation }];
     Acknowledgement { read: Nanos::ZERO, slices, known: Nanos::ZERO }
 }

@@ -5,8 +5,8 @@ use crate::quotas::{demand, held};
 use std::sync::Arc;
 use tidegate_core::{Nanos, Sequence};
 use tidegate_world::{
-    Acknowledged, Acknowledgement, CellId, Granted, Joining, Membership, OwnerId, RECONCILER, Row, Survey,
-    Term, World,
+    AcknowledgedSlice, Acknowledgement, CellId, JoinRequest, Membership, OwnerId, RECONCILER, Row,
+    SliceGrants, Survey, Term, World,
 };
 
 const CALLS: u32 = 1000;
@@ -64,13 +64,13 @@ async fn call(store: &Arc<dyn World>, memory: &Arc<dyn World>, random: &mut Rand
         4 => {
             let region = REGIONS[usize::try_from(random.below(4)).unwrap()];
             let leaves = random.below(4) == 0;
-            let joining = Joining {
+            let joining = JoinRequest {
                 leaves,
                 applied: random.below(9),
                 known: random.below(99) / 11,
                 ..joining(region, random.below(2))
             };
-            let answer = |joined: tidegate_world::Joined| {
+            let answer = |joined: tidegate_world::JoinReply| {
                 (joined.me, joined.policy, timeless(joined.membership), joined.namesakes)
             };
             same("joined", store.join(&joining).await.map(answer), memory.join(&joining).await.map(answer))
@@ -118,7 +118,7 @@ async fn grant(store: &Arc<dyn World>, memory: &Arc<dyn World>, random: &mut Ran
     membership.version += u64::from(random.below(4) != 0);
     membership.members.iter_mut().for_each(|member| member.is_active = random.below(3) != 0);
     membership.members.truncate(usize::try_from(4 + random.below(4)).unwrap());
-    let granted = Granted {
+    let granted = SliceGrants {
         revision: survey.revision + u64::from(random.below(5) == 0),
         slices,
         dropped,
@@ -139,6 +139,6 @@ fn any_row(random: &mut Random) -> Row {
     Row { cell, count, limit: random.below(1000), expires, ..row(0, 0) }
 }
 
-fn any_acknowledged(random: &mut Random) -> Acknowledged {
-    Acknowledged { key: key(u128::from(random.below(9))), generation: random.below(20) }
+fn any_acknowledged(random: &mut Random) -> AcknowledgedSlice {
+    AcknowledgedSlice { key: key(u128::from(random.below(9))), generation: random.below(20) }
 }

@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_world::{
-    Entry, EntrySize, HistoryPage, Item, ItemId, ItemsPage, NewEntry, REASON_CHARS_MAX, Remainder, RuleLog,
-    Subject, WorldError,
+    HistoryPage, NewRuleLogEntry, REASON_CHARS_MAX, Remainder, RuleItem, RuleItemId, RuleItemsPage, RuleLog,
+    RuleLogEntry, RuleLogEntrySize, RuleLogSubject, WorldError,
 };
 
-fn subject(number: u8) -> Subject {
-    Subject([number; 16])
+fn subject(number: u8) -> RuleLogSubject {
+    RuleLogSubject([number; 16])
 }
 
-fn id(place: u8, item: u16) -> ItemId {
+fn id(place: u8, item: u16) -> RuleItemId {
     let mut bytes = [0; 32];
     // Zeros and high bytes alike: nothing may be trimmed, and nothing compared as text.
     bytes[..2].copy_from_slice(&item.to_le_bytes());
-    ItemId { place: subject(place), item: bytes }
+    RuleItemId { place: subject(place), item: bytes }
 }
 
-fn entry(author: &str, items: Vec<(ItemId, Option<Vec<u8>>)>) -> NewEntry {
-    NewEntry {
+fn entry(author: &str, items: Vec<(RuleItemId, Option<Vec<u8>>)>) -> NewRuleLogEntry {
+    NewRuleLogEntry {
         author: author.to_owned(),
         reason: "because".to_owned(),
         changes: u32::try_from(items.len()).unwrap(),
@@ -33,10 +33,10 @@ fn entry(author: &str, items: Vec<(ItemId, Option<Vec<u8>>)>) -> NewEntry {
     }
 }
 
-async fn all_items(log: &Arc<dyn RuleLog>, place: Option<Subject>) -> Vec<Item> {
+async fn all_items(log: &Arc<dyn RuleLog>, place: Option<RuleLogSubject>) -> Vec<RuleItem> {
     let (mut items, mut after) = (Vec::new(), None);
     for _ in 0..1000 {
-        let page = log.items(ItemsPage { place, after }).await.expect("a page");
+        let page = log.items(RuleItemsPage { place, after }).await.expect("a page");
         let Some(last) = page.last() else { return items };
         assert!(page.len() <= PAGE_ROWS);
         after = Some(last.id);
@@ -45,8 +45,8 @@ async fn all_items(log: &Arc<dyn RuleLog>, place: Option<Subject>) -> Vec<Item> 
     panic!("pages that never end");
 }
 
-async fn all_entries(log: &Arc<dyn RuleLog>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+async fn all_entries(log: &Arc<dyn RuleLog>) -> Vec<RuleLogEntry> {
+    let mut entries: Vec<RuleLogEntry> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |entry| entry.summary.version);
         let page = log.entries(after).await.expect("a page");
@@ -66,7 +66,9 @@ pub(crate) async fn an_entry_comes_back_as_it_was_written(fixture: Fixture) {
     let written = entry("änne 🦀 o'hara \\ {now}", items.clone());
     log.append(0, std::slice::from_ref(&written)).await.unwrap();
     let old = Nanos::from_secs(1_500_000_000);
-    log.append(1, &[NewEntry { at: Some(old), ..entry("bob", vec![(id(1, 0), None)]) }]).await.unwrap();
+    log.append(1, &[NewRuleLogEntry { at: Some(old), ..entry("bob", vec![(id(1, 0), None)]) }])
+        .await
+        .unwrap();
     assert_eq!(log.head().await, Ok(2));
     let first = log.entry(1).await.unwrap().expect("the first");
     assert_eq!((first.summary.version, &first.summary.author), (1, &written.author));
@@ -76,14 +78,14 @@ pub(crate) async fn an_entry_comes_back_as_it_was_written(fixture: Fixture) {
     assert_eq!(log.entry(2).await.unwrap().expect("the second").summary.at, old);
     assert_eq!(log.entry(3).await, Ok(None));
     assert_eq!(log.entry(u64::MAX).await, Ok(None));
-    let left = Item { id: id(2, 0xffff), value: Vec::new(), version: 1 };
+    let left = RuleItem { id: id(2, 0xffff), value: Vec::new(), version: 1 };
     assert_eq!(all_items(&log, None).await, std::slice::from_ref(&left));
     assert_eq!(log.find(&[id(1, 0), id(2, 0xffff), id(2, 1)]).await, Ok(vec![left]));
     for bad in ["a\0b".to_owned(), "x".repeat(REASON_CHARS_MAX + 1)] {
-        let refused = log.append(2, &[NewEntry { reason: bad, ..entry("eve", Vec::new()) }]).await;
+        let refused = log.append(2, &[NewRuleLogEntry { reason: bad, ..entry("eve", Vec::new()) }]).await;
         assert!(matches!(refused, Err(WorldError::Refused { .. })), "{refused:?}");
     }
-    let long = NewEntry { reason: "𝔘".repeat(REASON_CHARS_MAX), ..entry("bob", Vec::new()) };
+    let long = NewRuleLogEntry { reason: "𝔘".repeat(REASON_CHARS_MAX), ..entry("bob", Vec::new()) };
     log.append(2, &[long]).await.unwrap();
 }
 
@@ -99,19 +101,19 @@ pub(crate) async fn who_is_late_is_told_and_writes_nothing(fixture: Fixture) {
     two.append(1, &both).await.unwrap();
     assert_eq!((one.head().await, all_items(&one, None).await), (Ok(3), Vec::new()));
     // All or none: the second can't be written.
-    let bad = NewEntry { author: "a\nb".to_owned(), ..entry("", Vec::new()) };
+    let bad = NewRuleLogEntry { author: "a\nb".to_owned(), ..entry("", Vec::new()) };
     assert!(one.append(3, &[entry("one", vec![(id(3, 3), Some(vec![3]))]), bad]).await.is_err());
     assert_eq!((one.head().await, all_items(&one, None).await), (Ok(3), Vec::new()));
 }
 
 pub(crate) async fn a_pruned_entry_has_its_summary_and_what_is_left(fixture: Fixture) {
     let log = fixture.open_log();
-    let of = |number: u8| NewEntry {
+    let of = |number: u8| NewRuleLogEntry {
         subjects: vec![subject(number)],
         ..entry("one", vec![(id(1, number.into()), Some(vec![number; 9]))])
     };
     log.append(0, &[of(1), of(2), of(1)]).await.unwrap();
-    let size = |version, changed, replaced| EntrySize { version, changed, replaced };
+    let size = |version, changed, replaced| RuleLogEntrySize { version, changed, replaced };
     assert_eq!(log.sizes(subject(1), 10).await, Ok(vec![size(3, 4, 2), size(1, 4, 2)]));
     assert_eq!(log.sizes(subject(1), 1).await, Ok(vec![size(3, 4, 2)]));
     assert_eq!(log.sizes(subject(9), 10).await, Ok(Vec::new()));
@@ -185,11 +187,12 @@ pub(crate) async fn pages_bring_every_item_once_and_in_order(fixture: Fixture) {
     assert!(all.is_sorted_by(|a, b| a.id < b.id), "in the order of bytes");
     let some = all_items(&log, Some(subject(128))).await;
     assert_eq!(some, all[usize::from(count)..2 * usize::from(count)]);
-    let first =
-        async |after| log.items(ItemsPage { place: Some(subject(128)), after: Some(after) }).await.unwrap();
+    let first = async |after| {
+        log.items(RuleItemsPage { place: Some(subject(128)), after: Some(after) }).await.unwrap()
+    };
     assert_eq!(first(id(0, 5)).await, some[..PAGE_ROWS], "behind another place's");
     assert_eq!(first(id(255, 5)).await, Vec::new());
-    let asked: Vec<ItemId> = (0..2 * count).map(|item| id(255, item)).collect();
+    let asked: Vec<RuleItemId> = (0..2 * count).map(|item| id(255, item)).collect();
     assert_eq!(log.find(&asked).await.unwrap().len(), usize::from(count));
     let gone = (0..count).map(|item| (id(128, item), None));
     log.append(1, &[entry("a", gone.collect())]).await.unwrap();
@@ -199,8 +202,8 @@ pub(crate) async fn pages_bring_every_item_once_and_in_order(fixture: Fixture) {
 
 pub(crate) async fn history_is_found_by_what_it_is_about(fixture: Fixture) {
     let log = fixture.open_log();
-    let about = |subjects: Vec<Subject>| NewEntry { subjects, ..entry("a", Vec::new()) };
-    let entries: Vec<NewEntry> = (1..=9)
+    let about = |subjects: Vec<RuleLogSubject>| NewRuleLogEntry { subjects, ..entry("a", Vec::new()) };
+    let entries: Vec<NewRuleLogEntry> = (1..=9)
         .map(|number| about(if number % 3 == 0 { vec![subject(3), subject(9)] } else { vec![] }))
         .collect();
     log.append(0, &entries).await.unwrap();
@@ -217,7 +220,7 @@ pub(crate) async fn history_is_found_by_what_it_is_about(fixture: Fixture) {
 
 pub(crate) async fn entries_of_megabytes_are_kept_and_read_in_pages(fixture: Fixture) {
     let log = fixture.open_log();
-    let long = |byte: u8| NewEntry {
+    let long = |byte: u8| NewRuleLogEntry {
         changed: vec![byte; 3 << 20],
         replaced: vec![!byte; 2 << 20],
         items: vec![(id(1, u16::from(byte)), Some(vec![byte; 3 << 20]))],

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, joining};
 use tidegate_core::{FleetSecret, StoredSecret};
-use tidegate_world::{Joining, SqlOptions, World as _};
+use tidegate_world::{JoinRequest, SqlOptions, World as _};
 
 const FIRST: FleetSecret = FleetSecret::new(*b"0123456789abcdef");
 const SECOND: FleetSecret = FleetSecret::new(*b"fedcba9876543210");
@@ -17,7 +17,7 @@ pub(crate) async fn the_first_secret_stays_and_comes_back_where_it_was_lost(fixt
     assert_eq!(world.fleet_secret(Some(FIRST)).await, Ok(stored));
     assert_eq!(other.fleet_secret(Some(SECOND)).await, Ok(stored));
 
-    let region = Joining { fingerprint: FIRST.fingerprint(), ..joining("eu", 1) };
+    let region = JoinRequest { fingerprint: FIRST.fingerprint(), ..joining("eu", 1) };
     world.join(&region).await.expect("joins");
     for loss in ["DELETE FROM tidegate_secret", "DROP TABLE tidegate_secret"] {
         fixture.sql(loss).await;

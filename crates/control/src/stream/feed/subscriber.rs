@@ -3,7 +3,9 @@
 use super::Feed;
 use crate::stream::HEARTBEAT_EVERY;
 use crate::stream::frame::framed;
-use crate::stream::message::{AnswerPart, Down, Hello, PROTOCOL, Payload, Role, SnapshotId, Up, Welcome};
+use crate::stream::message::{
+    AnswerPart, FollowerMessage, FollowerRole, Hello, PROTOCOL, Payload, ServerMessage, SnapshotId, Welcome,
+};
 use crate::stream::recent::Lack;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use tidegate_rules::Snapshot;
 /// Of the snapshot file, in one message.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Changes that come in quick succession leave together: a message for each would cost more than it says.
-pub(super) const GATHERED_FOR: Nanos = Nanos::from_millis(40);
+pub(super) const BATCH_DELAY: Nanos = Nanos::from_millis(40);
 
 /// One follower's place.
 #[derive(Debug)]
@@ -23,14 +25,14 @@ pub struct Subscriber {
     node: Arc<str>,
     connection: u64,
     position: Position,
-    role: Role,
+    role: FollowerRole,
     is_welcomed: bool,
     notices_seen: u64,
     questions_seen: u64,
     /// The version that it had at first, or that the last file had: what followed it was sent.
     came_with: u64,
     /// The number of the last.
-    resets_told: u64,
+    resets_sent: u64,
     heartbeat_at: Nanos,
     /// What comes before is sent together.
     gathers_until: Nanos,
@@ -63,7 +65,7 @@ impl Subscriber {
             is_welcomed: false,
             notices_seen: 0,
             came_with: hello.rule_version,
-            resets_told: 0,
+            resets_sent: 0,
             // Who comes later isn't waited for.
             questions_seen: revision,
             heartbeat_at: now,
@@ -80,12 +82,12 @@ impl Subscriber {
         if !self.is_welcomed {
             self.is_welcomed = true;
             let (node, software) = (self.feed.name.clone(), self.feed.software.clone());
-            out.push(message(&Down::Welcome(Welcome { protocol: PROTOCOL, node, software })));
+            out.push(message(&ServerMessage::Welcome(Welcome { protocol: PROTOCOL, node, software })));
         }
         if now >= self.heartbeat_at {
             self.heartbeat_at = now.plus(HEARTBEAT_EVERY);
-            let (head, stale_ms) = (self.feed.head(), self.feed.told_stale_ms(now));
-            out.push(message(&Down::Heartbeat { head, stale_ms }));
+            let (head, stale_ms) = (self.feed.head(), self.feed.reported_stale_ms(now));
+            out.push(message(&ServerMessage::Heartbeat { head, stale_ms }));
         }
         self.fill_notices(out);
         self.fill_questions(out);
@@ -105,10 +107,10 @@ impl Subscriber {
     fn fill_resets(&mut self, now: Nanos, room: usize, out: &mut Vec<Bytes>) {
         let mut bytes = 0;
         while bytes < room && self.lacks_resets() {
-            let (number, reset) = self.feed.core.lock().resets.next(self.resets_told, self.came_with, now);
-            self.resets_told = number;
+            let (number, reset) = self.feed.core.lock().resets.next(self.resets_sent, self.came_with, now);
+            self.resets_sent = number;
             let Some(reset) = reset else { return };
-            let message = message(&Down::Reset(reset));
+            let message = message(&ServerMessage::Reset(reset));
             bytes += message.len();
             out.push(message);
         }
@@ -117,7 +119,7 @@ impl Subscriber {
     /// Whether it is to be looked for some that it wasn't told of.
     fn lacks_resets(&self) -> bool {
         matches!(self.position, Position::After(_))
-            && self.resets_told < self.feed.core.lock().resets.last_number()
+            && self.resets_sent < self.feed.core.lock().resets.last_number()
     }
 
     fn fill_notices(&mut self, out: &mut Vec<Bytes>) {
@@ -125,7 +127,7 @@ impl Subscriber {
         let seen = self.notices_seen;
         for (kind, (revision, payload)) in core.notices.iter().filter(|(_, (revision, _))| *revision > seen) {
             self.notices_seen = self.notices_seen.max(*revision);
-            out.push(message(&Down::Notice(Payload { kind: *kind, payload: payload.clone() })));
+            out.push(message(&ServerMessage::Notice(Payload { kind: *kind, payload: payload.clone() })));
         }
     }
 
@@ -147,7 +149,7 @@ impl Subscriber {
             Lack::Changes(changes) => {
                 let count = u64::try_from(changes.len()).unwrap_or(0);
                 self.position = Position::After(version + count);
-                self.gathers_until = now.plus(GATHERED_FOR);
+                self.gathers_until = now.plus(BATCH_DELAY);
                 out.extend(changes);
             }
             Lack::TooMuch => {
@@ -185,16 +187,16 @@ impl Subscriber {
         if !*is_begun {
             *is_begun = true;
             let (id, length) = (snapshot.id(), length(snapshot));
-            out.push(message(&Down::Snapshot { id, length, offset: *offset }));
+            out.push(message(&ServerMessage::Snapshot { id, length, offset: *offset }));
         }
         let bytes = Bytes::copy_from_slice(snapshot.chunk(*offset, CHUNK_BYTES));
         let end = *offset + u64::try_from(bytes.len()).unwrap_or(0);
-        out.push(message(&Down::Chunk { offset: *offset, bytes }));
+        out.push(message(&ServerMessage::Chunk { offset: *offset, bytes }));
         *offset = end;
         if end >= length(snapshot) {
             let version = snapshot.version();
             self.position = Position::After(version);
-            (self.came_with, self.resets_told) = (self.came_with.max(version), 0);
+            (self.came_with, self.resets_sent) = (self.came_with.max(version), 0);
         }
     }
 
@@ -214,24 +216,26 @@ impl Subscriber {
         matches!(self.position, Position::After(_)) && now < self.gathers_until
     }
 
-    /// What the follower said.
-    pub fn heard(&mut self, up: Up, now: Nanos) {
+    /// Handles a message of the follower.
+    pub fn receive(&mut self, up: FollowerMessage, now: Nanos) {
         match up {
             // One that isn't newer than what it has would help it to nothing.
-            Up::Resume { wants_snapshot: true, rule_version } => {
+            FollowerMessage::Resume { wants_snapshot: true, rule_version } => {
                 self.position = Position::Waits { at_least: rule_version.saturating_add(1) };
             }
-            Up::Resume { rule_version, .. } => self.position = Position::After(rule_version),
-            Up::Health(health) => self.feed.nodes.lock().told(&self.node, self.connection, health, now),
-            Up::Report(payload) => self.feed.report(self.node.clone(), payload),
-            Up::Nodes(reports) => self.feed.nodes.lock().heard_of(reports, now),
+            FollowerMessage::Resume { rule_version, .. } => self.position = Position::After(rule_version),
+            FollowerMessage::Health(health) => {
+                self.feed.nodes.lock().record_health(&self.node, self.connection, health, now);
+            }
+            FollowerMessage::Report(payload) => self.feed.report(self.node.clone(), payload),
+            FollowerMessage::Nodes(reports) => self.feed.nodes.lock().receive_reports(reports, now),
             // Only a broker speaks for others.
-            Up::Answer(part) => {
-                let node = if self.role == Role::Broker { part.node } else { self.node.clone() };
-                self.feed.questions.lock().heard(AnswerPart { node, ..part });
+            FollowerMessage::Answer(part) => {
+                let node = if self.role == FollowerRole::Broker { part.node } else { self.node.clone() };
+                self.feed.questions.lock().receive(AnswerPart { node, ..part });
             }
             // A second hello says nothing new; what isn't known is of a newer release.
-            Up::Hello(_) | Up::Unknown => {}
+            FollowerMessage::Hello(_) | FollowerMessage::Unknown => {}
         }
     }
 
@@ -250,6 +254,6 @@ pub(super) fn length(snapshot: &Snapshot) -> u64 {
     u64::try_from(snapshot.bytes().len()).unwrap_or(u64::MAX)
 }
 
-fn message(down: &Down) -> Bytes {
+fn message(down: &ServerMessage) -> Bytes {
     framed(|out| down.encode(out)).into()
 }

@@ -1,7 +1,7 @@
 //! How old the rules in force may be: heartbeats say which version is the newest, and since when that is known.
 
 use super::{ASK_AGAIN_EVERY, Action, Follower};
-use crate::stream::keeper::Keeper;
+use crate::stream::rule_store::RuleStore;
 use crate::stream::status::Staleness;
 use tidegate_core::Nanos;
 
@@ -14,7 +14,7 @@ const BEHIND_STALE_MAX: Nanos = Nanos::from_secs(5);
 
 /// A version that isn't in force yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedVersion {
     head: u64,
     /// When it was named, it had been the newest of all so long ago.
     stale_for: Nanos,
@@ -26,10 +26,10 @@ impl Follower {
         &mut self,
         head: u64,
         stale_ms: u64,
-        keeper: &mut dyn Keeper,
+        rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
-        let mut actions = self.settle(keeper, now);
+        let mut actions = self.apply_pending(rule_store, now);
         self.status.head = head;
         let stale_for = Nanos::from_millis(stale_ms);
         if self.status.is_ahead() {
@@ -37,8 +37,8 @@ impl Follower {
         } else {
             self.ahead_since = None;
             // While changes keep coming, the head is always ahead: the first one that was named is waited for.
-            self.awaited.get_or_insert(Awaited { head, stale_for, since: now });
-            self.confirm(keeper, now);
+            self.awaited.get_or_insert(AwaitedVersion { head, stale_for, since: now });
+            self.confirm(rule_store, now);
         }
         if self.is_stuck {
             actions.extend(self.ask(self.status.version, true, now));
@@ -53,7 +53,7 @@ impl Follower {
             self.failed("the server itself has heard nothing of the control plane for 10 s", now);
             actions.push(Action::Disconnect);
         }
-        self.tell_staleness(now);
+        self.report_staleness(now);
         actions
     }
 
@@ -80,7 +80,7 @@ impl Follower {
     }
 
     /// What a heartbeat named has come: the rules in force were the newest then.
-    pub(super) fn confirm(&mut self, keeper: &mut dyn Keeper, now: Nanos) {
+    pub(super) fn confirm(&mut self, rule_store: &mut dyn RuleStore, now: Nanos) {
         if let Some(awaited) = self.awaited
             && self.status.version >= awaited.head
             && !self.is_stuck
@@ -89,7 +89,7 @@ impl Follower {
             // It may be longer than this process lives: the keeper is told the length, not the instant.
             let ago = awaited.stale_for.plus(now.minus(awaited.since));
             self.status.confirmed_at = self.status.confirmed_at.max(now.minus(ago));
-            keeper.confirmed(ago);
+            rule_store.confirmed(ago);
         }
     }
 
@@ -99,11 +99,11 @@ impl Follower {
             && self.awaited.is_some_and(|awaited| now.minus(awaited.since) > ASK_AGAIN_EVERY)
     }
 
-    /// Says how old the rules may be, once for each grade.
-    pub(super) fn tell_staleness(&mut self, now: Nanos) {
+    /// Logs how old the rules may be, once for each grade.
+    pub(super) fn report_staleness(&mut self, now: Nanos) {
         let stale_for = self.status.stale_for(now);
         let staleness = Staleness::of(stale_for);
-        if staleness == self.told {
+        if staleness == self.reported_staleness {
             return;
         }
         let (version, seconds) = (self.status.version, stale_for.as_millis_ceil() / 1000);
@@ -129,6 +129,6 @@ impl Follower {
                 "the rules are out of date, or may be: nobody has confirmed them for a minute"
             ),
         }
-        self.told = staleness;
+        self.reported_staleness = staleness;
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Follower;
 use crate::stream::follower::Action;
-use crate::stream::keeper::Keeper;
 use crate::stream::message::SnapshotId;
+use crate::stream::rule_store::RuleStore;
 use tidegate_core::Nanos;
 
 impl Follower {
@@ -12,17 +12,17 @@ impl Follower {
         id: SnapshotId,
         length: u64,
         offset: u64,
-        keeper: &mut dyn Keeper,
+        rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
-        let mut actions = self.settle(keeper, now);
+        let mut actions = self.apply_pending(rule_store, now);
         let version = id.version;
         if version <= self.status.version && self.status.version > 0 {
             // Not newer than what is in force: it is let pass, and nothing of it is kept.
             self.snapshot = None;
             return actions;
         }
-        match keeper.begin(&id, length, offset) {
+        match rule_store.begin(&id, length, offset) {
             Ok(()) => {
                 tracing::info!(version, bytes = length, offset, "loading a snapshot of the rules");
                 self.status.loading = Some((offset, length));
@@ -37,7 +37,7 @@ impl Follower {
         &mut self,
         offset: u64,
         bytes: &[u8],
-        keeper: &mut dyn Keeper,
+        rule_store: &mut dyn RuleStore,
         now: Nanos,
     ) -> Vec<Action> {
         let Some((id, length, have)) = &mut self.snapshot else { return Vec::new() };
@@ -47,19 +47,19 @@ impl Follower {
             self.status.gaps += 1;
             return self.refuse(version, "a piece of the snapshot is missing".to_owned(), now);
         }
-        if let Err(reason) = keeper.write(offset, bytes) {
+        if let Err(reason) = rule_store.write(offset, bytes) {
             return self.refuse(version, reason, now);
         }
         *have = end;
         let is_whole = end == *length;
         self.status.loading = Some((end, *length));
-        if is_whole { self.install(version, keeper, now) } else { Vec::new() }
+        if is_whole { self.install(version, rule_store, now) } else { Vec::new() }
     }
 
-    fn install(&mut self, version: u64, keeper: &mut dyn Keeper, now: Nanos) -> Vec<Action> {
+    fn install(&mut self, version: u64, rule_store: &mut dyn RuleStore, now: Nanos) -> Vec<Action> {
         self.snapshot = None;
         self.status.loading = None;
-        match keeper.install() {
+        match rule_store.install() {
             Ok(version) => {
                 tracing::info!(version, "a snapshot of the rules is in force");
                 self.status.version = version;

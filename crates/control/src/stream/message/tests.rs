@@ -14,7 +14,7 @@ fn id() -> impl Strategy<Value = SnapshotId> {
 }
 
 fn payload() -> impl Strategy<Value = Payload> {
-    let kind = prop::sample::select(&Kind::ALL[..]);
+    let kind = prop::sample::select(&PayloadKind::ALL[..]);
     (kind, bytes()).prop_map(|(kind, payload)| Payload { kind, payload })
 }
 
@@ -22,8 +22,8 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(any::<u8>(), 0..300).prop_map(Into::into)
 }
 
-fn role() -> impl Strategy<Value = Role> {
-    prop::sample::select(&[Role::Node, Role::Broker][..])
+fn role() -> impl Strategy<Value = FollowerRole> {
+    prop::sample::select(&[FollowerRole::Node, FollowerRole::Broker][..])
 }
 
 prop_compose! {
@@ -67,44 +67,46 @@ prop_compose! {
     }
 }
 
-fn up() -> impl Strategy<Value = Up> {
+fn up() -> impl Strategy<Value = FollowerMessage> {
     prop_oneof![
-        hello().prop_map(Up::Hello),
-        (any::<u64>(), any::<bool>())
-            .prop_map(|(rule_version, wants_snapshot)| Up::Resume { rule_version, wants_snapshot }),
-        (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(rule_version, refused_version, stale_ms)| {
-            Up::Health(Health { rule_version, refused_version, stale_ms })
+        hello().prop_map(FollowerMessage::Hello),
+        (any::<u64>(), any::<bool>()).prop_map(|(rule_version, wants_snapshot)| FollowerMessage::Resume {
+            rule_version,
+            wants_snapshot
         }),
-        payload().prop_map(Up::Report),
-        prop::collection::vec(node(), 0..5).prop_map(Up::Nodes),
-        answer_part().prop_map(Up::Answer),
+        (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(rule_version, refused_version, stale_ms)| {
+            FollowerMessage::Health(FollowerHealth { rule_version, refused_version, stale_ms })
+        }),
+        payload().prop_map(FollowerMessage::Report),
+        prop::collection::vec(node(), 0..5).prop_map(FollowerMessage::Nodes),
+        answer_part().prop_map(FollowerMessage::Answer),
     ]
 }
 
-fn down() -> impl Strategy<Value = Down> {
+fn down() -> impl Strategy<Value = ServerMessage> {
     prop_oneof![
-        (protocol(), name(), name()).prop_map(|(protocol, node, software)| Down::Welcome(Welcome {
+        (protocol(), name(), name()).prop_map(|(protocol, node, software)| ServerMessage::Welcome(Welcome {
             protocol,
             node,
             software
         })),
-        (id(), any::<u64>(), any::<u64>()).prop_map(|(id, length, offset)| Down::Snapshot {
+        (id(), any::<u64>(), any::<u64>()).prop_map(|(id, length, offset)| ServerMessage::Snapshot {
             id,
             length,
             offset
         }),
-        (any::<u64>(), bytes()).prop_map(|(offset, bytes)| Down::Chunk { offset, bytes }),
-        (any::<u64>(), bytes()).prop_map(|(version, delta)| Down::Change { version, delta }),
-        (any::<u64>(), any::<u64>()).prop_map(|(head, stale_ms)| Down::Heartbeat { head, stale_ms }),
-        payload().prop_map(Down::Notice),
-        question().prop_map(Down::Question),
+        (any::<u64>(), bytes()).prop_map(|(offset, bytes)| ServerMessage::Chunk { offset, bytes }),
+        (any::<u64>(), bytes()).prop_map(|(version, delta)| ServerMessage::Change { version, delta }),
+        (any::<u64>(), any::<u64>()).prop_map(|(head, stale_ms)| ServerMessage::Heartbeat { head, stale_ms }),
+        payload().prop_map(ServerMessage::Notice),
+        question().prop_map(ServerMessage::Question),
         (any::<u64>(), any::<u32>(), bytes()).prop_map(|(version, age_ms, delta)| {
-            Down::Reset(PastReset { version, age: Nanos::from_millis(u64::from(age_ms)), delta })
+            ServerMessage::Reset(PastReset { version, age: Nanos::from_millis(u64::from(age_ms)), delta })
         }),
     ]
 }
 
-fn up_bytes(up: &Up) -> Vec<u8> {
+fn up_bytes(up: &FollowerMessage) -> Vec<u8> {
     let mut out = Vec::new();
     up.encode(&mut out);
     out
@@ -114,16 +116,16 @@ proptest! {
     #[test]
     fn what_is_said_is_heard(up in up(), down in down()) {
         let bytes = up_bytes(&up);
-        prop_assert_eq!(Up::decode(&bytes.into()), Ok(up));
+        prop_assert_eq!(FollowerMessage::decode(&bytes.into()), Ok(up));
         let mut bytes = Vec::new();
         down.encode(&mut bytes);
-        prop_assert_eq!(Down::decode(&bytes.into()), Ok(down));
+        prop_assert_eq!(ServerMessage::decode(&bytes.into()), Ok(down));
     }
 
     #[test]
     fn any_bytes_are_a_message_or_malformed(bytes in bytes()) {
-        let _ = Up::decode(&bytes);
-        let _ = Down::decode(&bytes);
+        let _ = FollowerMessage::decode(&bytes);
+        let _ = ServerMessage::decode(&bytes);
     }
 
     #[test]
@@ -131,7 +133,7 @@ proptest! {
         let mut bytes = up_bytes(&up);
         put_bytes(&mut bytes, 15, &more);
         put_number(&mut bytes, 14, 7);
-        prop_assert_eq!(Up::decode(&bytes.into()), Ok(up));
+        prop_assert_eq!(FollowerMessage::decode(&bytes.into()), Ok(up));
     }
 }
 
@@ -139,8 +141,8 @@ proptest! {
 fn a_message_that_isnt_known_is_no_error() {
     let mut bytes = Vec::new();
     put_message(&mut bytes, 9, |out| put_number(out, 1, 5));
-    assert_eq!(Up::decode(&bytes.clone().into()), Ok(Up::Unknown));
-    assert_eq!(Down::decode(&bytes.into()), Ok(Down::Unknown));
+    assert_eq!(FollowerMessage::decode(&bytes.clone().into()), Ok(FollowerMessage::Unknown));
+    assert_eq!(ServerMessage::decode(&bytes.into()), Ok(ServerMessage::Unknown));
 }
 
 #[test]
@@ -151,13 +153,18 @@ fn what_is_too_long_is_refused() {
         node: long,
         region: "".into(),
         software: "".into(),
-        role: Role::Node,
+        role: FollowerRole::Node,
         rule_version: 0,
         partial: None,
     };
-    assert!(Up::decode(&up_bytes(&Up::Hello(nobody)).into()).is_err());
+    assert!(FollowerMessage::decode(&up_bytes(&FollowerMessage::Hello(nobody)).into()).is_err());
     let payload = Bytes::from(vec![0; PAYLOAD_BYTES_MAX + 1]);
-    assert!(Up::decode(&up_bytes(&Up::Report(Payload { kind: Kind::Demand, payload })).into()).is_err());
+    assert!(
+        FollowerMessage::decode(
+            &up_bytes(&FollowerMessage::Report(Payload { kind: PayloadKind::Demand, payload })).into()
+        )
+        .is_err()
+    );
 }
 
 #[test]

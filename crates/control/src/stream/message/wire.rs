@@ -4,57 +4,57 @@
 //! more. A message that breaks a bound is refused whole.
 
 use super::{
-    AnswerPart, Asker, CHUNK_BYTES_MAX, Down, Health, Hello, Kind, NAME_BYTES_MAX, NODES_MAX, NodeReport,
-    PAYLOAD_BYTES_MAX, Payload, Protocol, QUERY_BYTES_MAX, Question, QuestionId, Role, SOFTWARE_BYTES_MAX,
-    SnapshotId, Up, Welcome,
+    AnswerPart, Asker, CHUNK_BYTES_MAX, FollowerHealth, FollowerMessage, FollowerRole, Hello, NAME_BYTES_MAX,
+    NODES_MAX, NodeReport, PAYLOAD_BYTES_MAX, Payload, PayloadKind, Protocol, QUERY_BYTES_MAX, Question,
+    QuestionId, SOFTWARE_BYTES_MAX, ServerMessage, SnapshotId, Welcome,
 };
-use crate::protobuf::{Malformed, Reader, Value, put_bytes, put_message, put_number};
+use crate::protobuf::{ProtobufError, Reader, Value, put_bytes, put_message, put_number};
 use crate::stream::resets::PastReset;
 use bytes::Bytes;
 use std::sync::Arc;
 use tidegate_core::Nanos;
 use tidegate_rules::DELTA_BYTES_MAX;
 
-impl Up {
+impl FollowerMessage {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Up::Hello(hello) => put_message(out, 1, |out| hello.put(out)),
-            Up::Resume { rule_version, wants_snapshot } => put_message(out, 2, |out| {
+            FollowerMessage::Hello(hello) => put_message(out, 1, |out| hello.put(out)),
+            FollowerMessage::Resume { rule_version, wants_snapshot } => put_message(out, 2, |out| {
                 put_number(out, 1, *rule_version);
                 put_number(out, 2, u64::from(*wants_snapshot));
             }),
-            Up::Health(health) => put_message(out, 3, |out| {
+            FollowerMessage::Health(health) => put_message(out, 3, |out| {
                 put_number(out, 1, health.rule_version);
                 put_number(out, 2, health.refused_version);
                 put_number(out, 3, health.stale_ms);
             }),
-            Up::Report(payload) => put_message(out, 4, |out| payload.put(out)),
-            Up::Nodes(nodes) => put_message(out, 5, |out| {
+            FollowerMessage::Report(payload) => put_message(out, 4, |out| payload.put(out)),
+            FollowerMessage::Nodes(nodes) => put_message(out, 5, |out| {
                 nodes.iter().take(NODES_MAX).for_each(|node| put_message(out, 1, |out| node.put(out)));
             }),
-            Up::Answer(part) => put_message(out, 6, |out| part.put(out)),
-            Up::Unknown => {}
+            FollowerMessage::Answer(part) => put_message(out, 6, |out| part.put(out)),
+            FollowerMessage::Unknown => {}
         }
     }
 
-    pub fn decode(message: &Bytes) -> Result<Self, Malformed> {
+    pub fn decode(message: &Bytes) -> Result<Self, ProtobufError> {
         let mut reader = Reader::new(message);
-        let mut up = Up::Unknown;
+        let mut up = FollowerMessage::Unknown;
         while let Some((number, value)) = reader.field()? {
             let Value::Bytes(inner) = value else { continue };
             up = match number {
-                1 => Up::Hello(Hello::read(inner)?),
+                1 => FollowerMessage::Hello(Hello::read(inner)?),
                 2 => {
                     let [rule_version, wants_snapshot, _] = numbers(inner)?;
-                    Up::Resume { rule_version, wants_snapshot: wants_snapshot != 0 }
+                    FollowerMessage::Resume { rule_version, wants_snapshot: wants_snapshot != 0 }
                 }
                 3 => {
                     let [rule_version, refused_version, stale_ms] = numbers(inner)?;
-                    Up::Health(Health { rule_version, refused_version, stale_ms })
+                    FollowerMessage::Health(FollowerHealth { rule_version, refused_version, stale_ms })
                 }
-                4 => Payload::read(message, inner)?.map_or(Up::Unknown, Up::Report),
-                5 => Up::Nodes(read_nodes(inner)?),
-                6 => Up::Answer(AnswerPart::read(message, inner)?),
+                4 => Payload::read(message, inner)?.map_or(FollowerMessage::Unknown, FollowerMessage::Report),
+                5 => FollowerMessage::Nodes(read_nodes(inner)?),
+                6 => FollowerMessage::Answer(AnswerPart::read(message, inner)?),
                 _ => continue,
             };
         }
@@ -62,62 +62,66 @@ impl Up {
     }
 }
 
-impl Down {
+impl ServerMessage {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Down::Welcome(welcome) => put_message(out, 1, |out| {
+            ServerMessage::Welcome(welcome) => put_message(out, 1, |out| {
                 put_number(out, 1, u64::from(welcome.protocol.newest));
                 put_number(out, 2, u64::from(welcome.protocol.oldest));
                 put_bytes(out, 3, welcome.node.as_bytes());
                 put_bytes(out, 4, welcome.software.as_bytes());
             }),
-            Down::Snapshot { id, length, offset } => put_message(out, 2, |out| {
+            ServerMessage::Snapshot { id, length, offset } => put_message(out, 2, |out| {
                 put_message(out, 1, |out| put_id(out, *id));
                 put_number(out, 2, *length);
                 put_number(out, 3, *offset);
             }),
-            Down::Chunk { offset, bytes } => put_message(out, 3, |out| put_counted(out, *offset, bytes)),
-            Down::Change { version, delta } => put_message(out, 4, |out| put_counted(out, *version, delta)),
-            Down::Heartbeat { head, stale_ms } => put_message(out, 5, |out| {
+            ServerMessage::Chunk { offset, bytes } => {
+                put_message(out, 3, |out| put_counted(out, *offset, bytes));
+            }
+            ServerMessage::Change { version, delta } => {
+                put_message(out, 4, |out| put_counted(out, *version, delta));
+            }
+            ServerMessage::Heartbeat { head, stale_ms } => put_message(out, 5, |out| {
                 put_number(out, 1, *head);
                 put_number(out, 2, *stale_ms);
             }),
-            Down::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
-            Down::Question(question) => put_message(out, 7, |out| question.put(out)),
-            Down::Reset(reset) => put_message(out, 8, |out| {
+            ServerMessage::Notice(payload) => put_message(out, 6, |out| payload.put(out)),
+            ServerMessage::Question(question) => put_message(out, 7, |out| question.put(out)),
+            ServerMessage::Reset(reset) => put_message(out, 8, |out| {
                 put_counted(out, reset.version, &reset.delta);
                 put_number(out, 3, reset.age.as_millis_ceil());
             }),
-            Down::Unknown => {}
+            ServerMessage::Unknown => {}
         }
     }
 
-    pub fn decode(message: &Bytes) -> Result<Self, Malformed> {
+    pub fn decode(message: &Bytes) -> Result<Self, ProtobufError> {
         let mut reader = Reader::new(message);
-        let mut down = Down::Unknown;
+        let mut down = ServerMessage::Unknown;
         while let Some((number, value)) = reader.field()? {
             let Value::Bytes(inner) = value else { continue };
             down = match number {
-                1 => Down::Welcome(Welcome::read(inner)?),
+                1 => ServerMessage::Welcome(Welcome::read(inner)?),
                 2 => read_snapshot(inner)?,
                 3 => {
                     let (offset, bytes) = counted(message, inner, CHUNK_BYTES_MAX)?;
-                    Down::Chunk { offset, bytes }
+                    ServerMessage::Chunk { offset, bytes }
                 }
                 4 => {
                     let (version, delta) = counted(message, inner, DELTA_BYTES_MAX)?;
-                    Down::Change { version, delta }
+                    ServerMessage::Change { version, delta }
                 }
                 5 => {
                     let [head, stale_ms, _] = numbers(inner)?;
-                    Down::Heartbeat { head, stale_ms }
+                    ServerMessage::Heartbeat { head, stale_ms }
                 }
-                6 => Payload::read(message, inner)?.map_or(Down::Unknown, Down::Notice),
-                7 => Down::Question(Question::read(inner)?),
+                6 => Payload::read(message, inner)?.map_or(ServerMessage::Unknown, ServerMessage::Notice),
+                7 => ServerMessage::Question(Question::read(inner)?),
                 8 => {
                     let (version, delta) = counted(message, inner, DELTA_BYTES_MAX)?;
                     let [_, _, age_ms] = numbers(inner)?;
-                    Down::Reset(PastReset { version, age: Nanos::from_millis(age_ms), delta })
+                    ServerMessage::Reset(PastReset { version, age: Nanos::from_millis(age_ms), delta })
                 }
                 _ => continue,
             };
@@ -141,14 +145,14 @@ impl Hello {
         }
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn read(bytes: &[u8]) -> Result<Self, ProtobufError> {
         let nobody = || Arc::<str>::from("");
         let mut hello = Hello {
             protocol: Protocol { newest: 0, oldest: 0 },
             node: nobody(),
             region: nobody(),
             software: nobody(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version: 0,
             partial: None,
         };
@@ -161,7 +165,7 @@ impl Hello {
                 (3, value) => hello.node = text(value, NAME_BYTES_MAX)?,
                 (4, value) => hello.region = text(value, NAME_BYTES_MAX)?,
                 (5, value) => hello.software = text(value, SOFTWARE_BYTES_MAX)?,
-                (6, Value::Number(role)) => hello.role = Role::of(role),
+                (6, Value::Number(role)) => hello.role = FollowerRole::of(role),
                 (7, Value::Number(version)) => hello.rule_version = version,
                 (8, Value::Bytes(id)) => partial = Some(read_id(id)?),
                 (9, Value::Number(bytes)) => partial_bytes = bytes,
@@ -174,7 +178,7 @@ impl Hello {
 }
 
 impl Welcome {
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn read(bytes: &[u8]) -> Result<Self, ProtobufError> {
         let mut welcome =
             Welcome { protocol: Protocol { newest: 0, oldest: 0 }, node: "".into(), software: "".into() };
         let mut reader = Reader::new(bytes);
@@ -199,7 +203,7 @@ impl Question {
         put_bytes(out, 4, self.query.as_bytes());
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn read(bytes: &[u8]) -> Result<Self, ProtobufError> {
         let asker = Asker::Operator;
         let mut question = Question { id: QuestionId::default(), within_ms: 0, asker, query: "".into() };
         let mut reader = Reader::new(bytes);
@@ -227,7 +231,7 @@ impl AnswerPart {
         put_bytes(out, 6, &self.bytes);
     }
 
-    fn read(message: &Bytes, inner: &[u8]) -> Result<Self, Malformed> {
+    fn read(message: &Bytes, inner: &[u8]) -> Result<Self, ProtobufError> {
         let mut part = AnswerPart {
             id: QuestionId::default(),
             node: "".into(),
@@ -245,7 +249,7 @@ impl AnswerPart {
                 (4, Value::Number(is_last)) => part.is_last = is_last != 0,
                 (5, Value::Number(is_problem)) => part.is_problem = is_problem != 0,
                 (6, Value::Bytes(bytes)) if bytes.len() > CHUNK_BYTES_MAX => {
-                    return Err(Malformed("a part of an answer is too long"));
+                    return Err(ProtobufError("a part of an answer is too long"));
                 }
                 (6, Value::Bytes(bytes)) if !bytes.is_empty() => part.bytes = message.slice_ref(bytes),
                 _ => {}
@@ -260,27 +264,27 @@ fn put_id(out: &mut Vec<u8>, id: SnapshotId) {
     put_number(out, 2, id.digest);
 }
 
-fn read_id(bytes: &[u8]) -> Result<SnapshotId, Malformed> {
+fn read_id(bytes: &[u8]) -> Result<SnapshotId, ProtobufError> {
     let [version, digest, _] = numbers(bytes)?;
     Ok(SnapshotId { version, digest })
 }
 
-impl Role {
+impl FollowerRole {
     fn number(self) -> u64 {
         match self {
-            Role::Node => 0,
-            Role::Broker => 1,
+            FollowerRole::Node => 0,
+            FollowerRole::Broker => 1,
         }
     }
 
     fn of(number: u64) -> Self {
-        if number == 1 { Role::Broker } else { Role::Node }
+        if number == 1 { FollowerRole::Broker } else { FollowerRole::Node }
     }
 
     pub const fn word(self) -> &'static str {
         match self {
-            Role::Node => "node",
-            Role::Broker => "broker",
+            FollowerRole::Node => "node",
+            FollowerRole::Broker => "broker",
         }
     }
 }
@@ -292,9 +296,9 @@ impl Payload {
     }
 
     /// `None` where it is of a kind that isn't known here.
-    fn read(message: &Bytes, inner: &[u8]) -> Result<Option<Self>, Malformed> {
+    fn read(message: &Bytes, inner: &[u8]) -> Result<Option<Self>, ProtobufError> {
         let (kind, payload) = counted(message, inner, PAYLOAD_BYTES_MAX)?;
-        Ok(Kind::of(kind).map(|kind| Payload { kind, payload }))
+        Ok(PayloadKind::of(kind).map(|kind| Payload { kind, payload }))
     }
 }
 
@@ -310,12 +314,12 @@ impl NodeReport {
         put_number(out, 8, self.refused_version);
     }
 
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn read(bytes: &[u8]) -> Result<Self, ProtobufError> {
         let mut report = NodeReport {
             node: "".into(),
             region: "".into(),
             software: "".into(),
-            role: Role::Node,
+            role: FollowerRole::Node,
             rule_version: 0,
             refused_version: 0,
             seen_ms_ago: 0,
@@ -327,7 +331,7 @@ impl NodeReport {
                 (1, value) => report.node = text(value, NAME_BYTES_MAX)?,
                 (2, value) => report.region = text(value, NAME_BYTES_MAX)?,
                 (3, value) => report.software = text(value, SOFTWARE_BYTES_MAX)?,
-                (4, Value::Number(role)) => report.role = Role::of(role),
+                (4, Value::Number(role)) => report.role = FollowerRole::of(role),
                 (5, Value::Number(version)) => report.rule_version = version,
                 (6, Value::Number(seen_ms_ago)) => report.seen_ms_ago = seen_ms_ago,
                 (7, Value::Number(is_connected)) => report.is_connected = is_connected != 0,
@@ -339,13 +343,13 @@ impl NodeReport {
     }
 }
 
-fn read_nodes(bytes: &[u8]) -> Result<Vec<NodeReport>, Malformed> {
+fn read_nodes(bytes: &[u8]) -> Result<Vec<NodeReport>, ProtobufError> {
     let mut nodes = Vec::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
         if let (1, Value::Bytes(node)) = (number, value) {
             if nodes.len() == NODES_MAX {
-                return Err(Malformed("a message names too many nodes"));
+                return Err(ProtobufError("a message names too many nodes"));
             }
             nodes.push(NodeReport::read(node)?);
         }
@@ -353,7 +357,7 @@ fn read_nodes(bytes: &[u8]) -> Result<Vec<NodeReport>, Malformed> {
     Ok(nodes)
 }
 
-fn read_snapshot(bytes: &[u8]) -> Result<Down, Malformed> {
+fn read_snapshot(bytes: &[u8]) -> Result<ServerMessage, ProtobufError> {
     let (mut id, mut length, mut offset) = (SnapshotId { version: 0, digest: 0 }, 0, 0);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
@@ -364,7 +368,7 @@ fn read_snapshot(bytes: &[u8]) -> Result<Down, Malformed> {
             _ => {}
         }
     }
-    Ok(Down::Snapshot { id, length, offset })
+    Ok(ServerMessage::Snapshot { id, length, offset })
 }
 
 /// A number in field 1 and bytes in field 2, as several messages have them.
@@ -374,7 +378,7 @@ fn put_counted(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
 }
 
 /// The same read, the bytes as a part of the message that they are in.
-fn counted(message: &Bytes, inner: &[u8], bytes_max: usize) -> Result<(u64, Bytes), Malformed> {
+fn counted(message: &Bytes, inner: &[u8], bytes_max: usize) -> Result<(u64, Bytes), ProtobufError> {
     let (mut number, mut bytes) = (0, &[][..]);
     let mut reader = Reader::new(inner);
     while let Some((field, value)) = reader.field()? {
@@ -385,13 +389,13 @@ fn counted(message: &Bytes, inner: &[u8], bytes_max: usize) -> Result<(u64, Byte
         }
     }
     if bytes.len() > bytes_max {
-        return Err(Malformed("a payload is too long"));
+        return Err(ProtobufError("a payload is too long"));
     }
     Ok((number, if bytes.is_empty() { Bytes::new() } else { message.slice_ref(bytes) }))
 }
 
 /// The numbers in fields 1 to 3.
-fn numbers(bytes: &[u8]) -> Result<[u64; 3], Malformed> {
+fn numbers(bytes: &[u8]) -> Result<[u64; 3], ProtobufError> {
     let mut numbers = [0; 3];
     let mut reader = Reader::new(bytes);
     while let Some((field, value)) = reader.field()? {
@@ -402,11 +406,11 @@ fn numbers(bytes: &[u8]) -> Result<[u64; 3], Malformed> {
     Ok(numbers)
 }
 
-fn text(value: Value<'_>, bytes_max: usize) -> Result<Arc<str>, Malformed> {
+fn text(value: Value<'_>, bytes_max: usize) -> Result<Arc<str>, ProtobufError> {
     match value.text()? {
-        Some(text) if text.len() > bytes_max => Err(Malformed("a name is too long")),
+        Some(text) if text.len() > bytes_max => Err(ProtobufError("a name is too long")),
         Some(text) => Ok(text.into()),
-        None => Err(Malformed("a name is no text")),
+        None => Err(ProtobufError("a name is no text")),
     }
 }
 

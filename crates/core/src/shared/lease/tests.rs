@@ -3,7 +3,7 @@
 use super::*;
 use crate::identity::KeyId;
 use crate::limit::{Burst, Limit};
-use crate::state::{Publish, State as _};
+use crate::state::{PublishUrgency, State as _};
 use crate::time::Period;
 use smallvec::SmallVec;
 
@@ -28,14 +28,14 @@ fn leased(item: &Item, most: u64, drawn: u64) -> SharedState {
 }
 
 fn draw(state: &mut SharedState, item: &Item, most: u64, drawn: u64) {
-    let lease = Some(LeaseWish { most, parts: NonZeroU32::MIN });
+    let lease = Some(LeaseRequest { most, parts: NonZeroU32::MIN });
     let counts = state.asking(&item.spec, 1, NOW);
-    let wants = crate::exchange::Wants { lease, ..Default::default() };
-    let sent = KeySync { key: item.key, epoch: 0, counts, wants, settled: SmallVec::new() };
+    let request = crate::exchange::GrantRequest { lease, ..Default::default() };
+    let sent = KeySync { key: item.key, epoch: 0, counts, request, ended_holds: SmallVec::new() };
     let cell = CellReply { component: drawn, total: drawn, world: 0, published: 0 };
     let heard = match item.spec {
         Spec::Gcra { rate, .. } => {
-            let busy = Busy { tat: NOW.plus(interval_times(rate, drawn)), since: NOW };
+            let busy = BusyPeriod { tat: NOW.plus(interval_times(rate, drawn)), since: NOW };
             CountReply::Gcra { busy, stored: drawn, owners: 1 }
         }
         _ => CountReply::Window { current: cell, previous: None, owners: 1 },
@@ -54,11 +54,11 @@ fn it_is_renewed_when_an_eighth_is_left_and_nothing_else_is_spent() {
         let (decision, reason) = state.decide(&item, 2, NOW);
         assert!(decision.is_admitted() && reason.is_none(), "{spent}");
         let is_low = 64 - spent < 8;
-        assert_eq!(state.publish() == Publish::Now, is_low, "{spent}");
+        assert_eq!(state.publish() == PublishUrgency::Now, is_low, "{spent}");
     }
     assert!(state.decide(&item, 2, NOW).1.is_some(), "however much credit there would be");
     state.end_lease();
-    let mut state = SharedState { queued: Publish::Nothing, ..state };
+    let mut state = SharedState { queued: PublishUrgency::Nothing, ..state };
     assert_eq!(state.decide(&item, 2, NOW).1, None, "it keeps to its credit again");
 }
 
@@ -66,7 +66,7 @@ fn it_is_renewed_when_an_eighth_is_left_and_nothing_else_is_spent() {
 fn a_lease_of_all_that_was_left_is_waited_for() {
     let item = fixed(1_000);
     let mut state = leased(&item, 2_000, 1_000);
-    assert!(state.is_dry(NOW) && !state.is_dry(NOW.plus(LEASED_FOR)));
+    assert!(state.is_dry(NOW) && !state.is_dry(NOW.plus(KEY_LEASE_TTL)));
     let mut state_with_room = leased(&item, 2_000, 500);
     assert!(!state_with_room.is_dry(NOW), "half of it is left: asking for more is worth it");
     state_with_room.end_lease();
@@ -78,11 +78,11 @@ fn a_lease_of_all_that_was_left_is_waited_for() {
     let before = nearly;
     for charge in [Charge::IfAdmitted, Charge::Never] {
         let (denied, reason) = nearly.decide(&Item { charge, ..item }, 2, NOW);
-        assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(LEASED_FOR) }, "{charge:?}");
+        assert_eq!(denied.verdict, Verdict::Deny { retry_after: Some(KEY_LEASE_TTL) }, "{charge:?}");
         assert_eq!((denied.remaining, reason), (5, None));
         assert_eq!(nearly, before, "a denial consumes nothing (INV-4)");
     }
-    assert!(nearly.decide(&item, 2, NOW.plus(LEASED_FOR)).1.is_some(), "then it asks");
+    assert!(nearly.decide(&item, 2, NOW.plus(KEY_LEASE_TTL)).1.is_some(), "then it asks");
     assert!(nearly.decide(&Item { accuracy: Accuracy::Async, ..item }, 2, NOW).0.is_admitted());
     assert!(!state.decide(&Item { cost: Cost::new(1_001).unwrap(), ..item }, 2, NOW).0.is_admitted());
 }
@@ -128,7 +128,7 @@ fn a_request_that_is_charged_to_nothing_is_denied() {
         let items = items.map(|item| Item { accuracy: Accuracy::Async, ..item });
         table.upsert(paid.key, moment, |state: &mut SharedState| *state = leased(&paid, 11, 11));
         let mut decisions = crate::Decisions::new();
-        let outcome = table.decide_all_suspecting(&items, suspect, moment, &mut decisions).unwrap();
+        let outcome = table.decide_all_predicting(&items, suspect, moment, &mut decisions).unwrap();
         let is_charged = table.state(other.key).is_some_and(|state| state.unsynced() == 1);
         let is_admitted = decisions.iter().all(crate::Decision::is_admitted);
         assert_eq!(is_admitted, is_charged, "{outcome:?} by {suspect:?}: {decisions:?}");
@@ -223,7 +223,7 @@ fn only_what_would_pass_waits_for_the_next_lease() {
     let mut state = leased(&item, 2_000, 995);
     state.decide(&Item { cost: Cost::new(995).unwrap(), ..item }, 2, NOW);
     let verdict = |changed: Item| SharedState::clone(&state).decide(&changed, 2, NOW).0.verdict;
-    let waits = Verdict::Deny { retry_after: Some(LEASED_FOR) };
+    let waits = Verdict::Deny { retry_after: Some(KEY_LEASE_TTL) };
     assert_eq!(verdict(item), waits);
     assert_eq!(verdict(Item { cost: Cost::PEEK, ..item }), Verdict::Admit);
     assert_eq!(verdict(Item { charge: Charge::Always, ..item }), Verdict::Admit);
@@ -260,12 +260,12 @@ fn what_was_drawn_at_a_rate_of_thirds_lapses_as_exactly() {
 
 #[test]
 fn a_bucket_far_from_empty_is_drawn_from_for_as_long_as_it_takes_to_refill() {
-    let wish = |item: &Item, demand| SharedState::default().lease_wish(item, demand, 1, NOW).most;
+    let wish = |item: &Item, demand| SharedState::default().lease_request(item, demand, 1, NOW).most;
     assert_eq!(wish(&bucket(1_000, 1_000), 3), 100, "100 ms of its rate");
     assert_eq!(wish(&bucket(1_000, 200), 3), 50, "a quarter of what is there");
     assert_eq!((wish(&fixed(1_000), 3), wish(&fixed(1_000), 0)), (3, 1));
     let abuse = |spec| Item { class: crate::Class::Abuse, regions: 3, ..spec };
-    let wish = |item: Item| SharedState::default().lease_wish(&item, 3, 2, NOW);
+    let wish = |item: Item| SharedState::default().lease_request(&item, 3, 2, NOW);
     let (of_bucket, of_window) = (wish(abuse(bucket(1_000, 240))), wish(abuse(fixed(1_000))));
     assert_eq!((of_bucket.most, of_bucket.parts.get()), (10, 6), "two nodes in each of three regions");
     assert_eq!((of_window.most, of_window.parts.get()), (3, 6));

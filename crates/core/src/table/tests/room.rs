@@ -7,13 +7,13 @@ use crate::ask::AskReason;
 use std::cell::RefCell;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Told {
+struct EvictableState {
     expires_s: u64,
     is_known: bool,
     step: StepId,
 }
 
-impl State for Told {
+impl State for EvictableState {
     const SHARED: bool = true;
 
     fn decide(&mut self, _: &Item, _: u32, _: Nanos) -> (Decision, Option<AskReason>) {
@@ -23,7 +23,7 @@ impl State for Told {
         self.step
     }
     fn with_step(self, step: StepId) -> Self {
-        Told { step, ..self }
+        EvictableState { step, ..self }
     }
     fn carried(self, _: &Spec, _: ClockStep) -> Self {
         self
@@ -34,18 +34,18 @@ impl State for Told {
     fn is_evictable(&self) -> bool {
         self.is_known
     }
-    fn publish(&self) -> Publish {
-        Publish::Nothing
+    fn publish(&self) -> PublishUrgency {
+        PublishUrgency::Nothing
     }
 }
 
 /// Of two states that expire alike, which one goes is chance: so each expires at another time, the later the number.
-fn known(number: u64) -> Told {
-    Told { expires_s: 1_000_000 + number, is_known: true, step: StepId(0) }
+fn known(number: u64) -> EvictableState {
+    EvictableState { expires_s: 1_000_000 + number, is_known: true, step: StepId(0) }
 }
 
-fn unknown(number: u64) -> Told {
-    Told { is_known: false, ..known(number) }
+fn unknown(number: u64) -> EvictableState {
+    EvictableState { is_known: false, ..known(number) }
 }
 
 const A: u32 = 1;
@@ -71,13 +71,13 @@ mod shard {
         key_in(0, 1, tenant, number)
     }
 
-    fn shard(entries: impl IntoIterator<Item = (KeyId, Told)>) -> Shard<Told> {
+    fn shard(entries: impl IntoIterator<Item = (KeyId, EvictableState)>) -> Shard<EvictableState> {
         let mut shard = Shard::new(1);
         entries.into_iter().for_each(|(key, state)| assert!(shard.insert(key, state)));
         shard
     }
 
-    fn held(shard: &mut Shard<Told>) -> BTreeSet<KeyId> {
+    fn held(shard: &mut Shard<EvictableState>) -> BTreeSet<KeyId> {
         let mut keys = BTreeSet::new();
         shard.visit(KeyId::from_hash(0), usize::MAX, |key, _| assert!(keys.insert(key)));
         keys
@@ -85,8 +85,8 @@ mod shard {
 
     /// What is gone, in the order of the numbers, after `change`; each must have been told of.
     fn gone(
-        shard: &mut Shard<Told>,
-        change: impl FnOnce(&mut Shard<Told>, &dyn Fn(KeyId)) -> usize,
+        shard: &mut Shard<EvictableState>,
+        change: impl FnOnce(&mut Shard<EvictableState>, &dyn Fn(KeyId)) -> usize,
     ) -> BTreeSet<KeyId> {
         let (before, told) = (held(shard), RefCell::new(BTreeSet::new()));
         let said = change(shard, &|key| assert!(told.borrow_mut().insert(key), "told twice"));
@@ -105,7 +105,7 @@ mod shard {
         let entries = (0..8).map(|number| (key(B, number), known(number)));
         let entries = entries.chain((8..16).map(|number| (key(A, number), unknown(number))));
         let mut shard = shard(entries.chain((16..48).map(|number| (key(A, number), known(number)))));
-        let make_room = |shard: &mut Shard<Told>, left: &dyn Fn(KeyId)| {
+        let make_room = |shard: &mut Shard<EvictableState>, left: &dyn Fn(KeyId)| {
             shard.make_room(|_| false, |key| key.tenant() == tag(A), Some(left))
         };
         assert_eq!(gone(&mut shard, make_room), keys(A, [16, 17, 18]));
@@ -123,7 +123,7 @@ mod shard {
     #[test]
     fn while_something_has_expired_nothing_that_is_alive_makes_room() {
         let mut shard = shard((0..32).map(|number| (key(A, number), known(number))));
-        let expired = |state: &Told| *state == known(30) || *state == known(31);
+        let expired = |state: &EvictableState| *state == known(30) || *state == known(31);
         let evicted = shard.make_room(expired, |_| true, None);
         let rest = keys(A, 0..30);
         assert_eq!((evicted, held(&mut shard)), (0, rest));
@@ -150,7 +150,8 @@ mod shard {
     fn whom_somebody_else_knows_gives_way_before_what_expires_sooner() {
         let unknown = (0..32).map(|number| (key(A, number), unknown(number)));
         let mut shard = shard(unknown.chain((32..64).map(|number| (key(A, number), known(number)))));
-        let four = |shard: &mut Shard<Told>, left: &dyn Fn(KeyId)| shard.give_way(4, |_| 64, Some(left));
+        let four =
+            |shard: &mut Shard<EvictableState>, left: &dyn Fn(KeyId)| shard.give_way(4, |_| 64, Some(left));
         assert_eq!(gone(&mut shard, four), keys(A, 32..36));
     }
 
@@ -185,7 +186,7 @@ mod shard {
     fn a_sweep_is_worth_an_eighth_of_the_shard_and_gives_its_memory_back() {
         for (expired, swept) in [(0, 0), (7, 0), (8, 8), (9, 9), (32, 32)] {
             let mut shard = shard((0..64).map(|number| (key(A, number), known(number))));
-            let is_expired = |state: &Told| state.expires() < known(expired).expires();
+            let is_expired = |state: &EvictableState| state.expires() < known(expired).expires();
             let gone = gone(&mut shard, |shard, left| shard.sweep(is_expired, Some(left)));
             assert_eq!(gone, keys(A, 0..swept), "{expired} of 64 have expired");
             assert!(expired < 32 || (33..64).contains(&shard.hint().homes), "{:?}", shard.hint());
@@ -269,14 +270,14 @@ fn key(shard: u64, tenant: u32, number: u64) -> KeyId {
     key_in(shard, 2, tenant, number)
 }
 
-fn table_shared_by(tenants: &[u32]) -> Table<Told> {
+fn table_shared_by(tenants: &[u32]) -> Table<EvictableState> {
     let table = Table::with_shard_bits(KEYS_MAX, 2);
     table.share_among(&tenants.iter().map(|tenant| tag(*tenant)).collect::<Vec<_>>());
     table
 }
 
 /// How many of these entries the table has taken in.
-fn put(table: &Table<Told>, entries: impl IntoIterator<Item = (KeyId, Told)>) -> usize {
+fn put(table: &Table<EvictableState>, entries: impl IntoIterator<Item = (KeyId, EvictableState)>) -> usize {
     let put = |(key, state)| table.upsert(key, LATER, |held| *held = state).is_some();
     entries.into_iter().map(put).filter(|is_in| *is_in).count()
 }
@@ -285,12 +286,12 @@ fn entries(
     shard: u64,
     tenant: u32,
     numbers: std::ops::Range<u64>,
-    state: fn(u64) -> Told,
-) -> impl Iterator<Item = (KeyId, Told)> {
+    state: fn(u64) -> EvictableState,
+) -> impl Iterator<Item = (KeyId, EvictableState)> {
     numbers.map(move |number| (key(shard, tenant, number), state(number)))
 }
 
-fn held(table: &Table<Told>, shard: u64, tenant: u32) -> usize {
+fn held(table: &Table<EvictableState>, shard: u64, tenant: u32) -> usize {
     let mut count = 0;
     let is_counted = |key: KeyId| key.tenant() == tag(tenant) && table.shard_index(key) as u64 == shard;
     table.for_each(|key, _| count += usize::from(is_counted(key)));
@@ -300,7 +301,7 @@ fn held(table: &Table<Told>, shard: u64, tenant: u32) -> usize {
 #[test]
 fn no_set_of_keys_makes_a_shard_refuse_while_the_table_has_room() {
     for shard in 0..4 {
-        let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+        let table = Table::<EvictableState>::with_shard_bits(KEYS_MAX, 2);
         assert_eq!(
             put(&table, entries(shard, A, 0..2048, unknown)),
             KEYS_MAX,
@@ -314,7 +315,7 @@ fn no_set_of_keys_makes_a_shard_refuse_while_the_table_has_room() {
 
 #[test]
 fn a_full_table_takes_what_has_expired_from_whichever_shard_has_it() {
-    let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+    let table = Table::<EvictableState>::with_shard_bits(KEYS_MAX, 2);
     assert_eq!(put(&table, entries(3, A, 0..2048, unknown)), KEYS_MAX);
     // A hundredth of them, too few for the sweep to be worth it.
     let then = Moment::at(unknown(20 - 1).expires().plus(SWEEP_MARGIN));
@@ -326,7 +327,7 @@ fn a_full_table_takes_what_has_expired_from_whichever_shard_has_it() {
 
 #[test]
 fn a_crowded_shard_makes_room_for_the_others_and_is_not_filled_at_their_cost() {
-    let table = Table::<Told>::with_shard_bits(KEYS_MAX, 2);
+    let table = Table::<EvictableState>::with_shard_bits(KEYS_MAX, 2);
     // Those of the small shard are colder.
     assert_eq!(put(&table, entries(0, A, 0..40, known)), 40);
     assert_eq!(put(&table, entries(2, A, 100..2108, known)), 2008);
@@ -428,7 +429,7 @@ proptest! {
         steps in prop::collection::vec((0_u64..4, 0_u64..300, 1_u64..40, 0_u8..8), 1..400)
     ) {
         const ROOM: usize = 64;
-        let table = Table::<Told>::with_shard_bits(ROOM, 2);
+        let table = Table::<EvictableState>::with_shard_bits(ROOM, 2);
         let mut alive = BTreeMap::<KeyId, u64>::new();
         let mut now_s = 1000;
         for (shard, number, lasts_s, kind) in steps {
@@ -440,7 +441,7 @@ proptest! {
                 table.sweep_shard(usize::try_from(shard).unwrap(), moment);
             }
             let (key, expires_s) = (key(shard, A, number), now_s + lasts_s);
-            let state = Told { expires_s, is_known: false, step: StepId(0) };
+            let state = EvictableState { expires_s, is_known: false, step: StepId(0) };
             let is_in = table.upsert(key, moment, |held| *held = state).is_some();
             let has_room = alive.contains_key(&key) || alive.len() < ROOM;
             prop_assert!(is_in == has_room || table.state(key).is_some(), "{} alive", alive.len());

@@ -23,7 +23,7 @@ fn keys(numbers: &[u128]) -> Vec<KeyId> {
 
 #[tokio::test(start_paused = true)]
 async fn everybody_waits_as_long_as_said() {
-    let (lane, start) = (Arc::new(Lane::default()), Instant::now());
+    let (lane, start) = (Arc::new(ThreadQueue::default()), Instant::now());
     let waits = (0_u64..20).map(|millis| {
         let lane = lane.clone();
         tokio::spawn(async move {
@@ -38,12 +38,12 @@ async fn everybody_waits_as_long_as_said() {
     }
     assert_eq!(start.elapsed(), Duration::from_millis(19) + LENGTH);
     let waits = lane.waits.lock();
-    assert!(waits.waiting.is_empty() && !waits.has_keeper, "nothing is kept when nobody waits");
+    assert!(waits.waiting.is_empty() && !waits.has_timer, "nothing is kept when nobody waits");
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_no_longer_isnt_woken() {
-    let (lane, count) = (Arc::new(Lane::default()), Arc::new(Count::default()));
+    let (lane, count) = (Arc::new(ThreadQueue::default()), Arc::new(Count::default()));
     let waker = Waker::from(count.clone());
     let (mut gone, mut stays) = (Box::pin(lane.wait(LENGTH)), Box::pin(lane.wait(LENGTH)));
     for wait in [&mut gone, &mut stays] {
@@ -57,7 +57,7 @@ async fn who_waits_no_longer_isnt_woken() {
 
 #[test]
 fn a_runtime_that_ends_takes_nobodys_timer_or_call_with_it() {
-    let (lane, count) = (Arc::new(Lane::default()), Arc::new(Count::default()));
+    let (lane, count) = (Arc::new(ThreadQueue::default()), Arc::new(Count::default()));
     let runtime = || Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let ends = runtime();
     let waker = Waker::from(count.clone());
@@ -71,7 +71,7 @@ fn a_runtime_that_ends_takes_nobodys_timer_or_call_with_it() {
     assert_eq!(count.0.load(Ordering::Relaxed), 1, "it looks for another timer");
     runtime().block_on(async {
         assert!(timeout(LENGTH, wait.as_mut()).await.is_err());
-        assert!(lane.waits.lock().has_keeper);
+        assert!(lane.waits.lock().has_timer);
     });
     let sender = lane.add(&keys(&[3])).expect("who asks next sends");
     assert_eq!(sender.take(), keys(&[1, 2, 3]));

@@ -1,56 +1,56 @@
 //! From the world store to the origin: what changed, as far as it can be believed.
 
-use super::{IMPORT_EVERY, Lane, RESETS_MAX, RETRY_AFTER, Worker};
+use super::{IMPORT_EVERY, RESETS_MAX, RETRY_AFTER, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
-use crate::world::cells::Taken;
+use crate::world::cells::ComponentChange;
 use tidegate_core::{CellId, Nanos};
 use tidegate_origin::Reset;
-use tidegate_world::{Component, Cursor, Imported, OwnerId, WorldError};
+use tidegate_world::{Component, Cursor, ImportPage, OwnerId, WorldError};
 
 /// How many rows are taken in one turn. A page of the store may have twenty thousand, which would keep what else has
 /// its turns on the same thread, or waits for the worker's lock, from them for tens of milliseconds.
 pub const ROWS_PER_TURN: usize = 1_000;
 
 /// The first rows of a page that is too large for one turn, which are then no more in it.
-pub fn next_turn(page: &mut Imported) -> Option<Vec<Component>> {
+pub fn next_turn(page: &mut ImportPage) -> Option<Vec<Component>> {
     (page.components.len() > ROWS_PER_TURN).then(|| page.components.drain(..ROWS_PER_TURN).collect())
 }
 
-impl Worker {
+impl WorldWorker {
     /// A publish begins, after which changes are asked for in any case: since when, if that can go with it.
-    pub fn import_along(&mut self, now: Nanos) -> Option<Cursor> {
-        let may = self.is_leader() && !self.has_more && self.busy.contains(&Lane::Publish);
-        (may && self.begin_at_store(Lane::Import, now)).then(|| {
+    pub fn import_with_publish(&mut self, now: Nanos) -> Option<Cursor> {
+        let may = self.is_leader() && !self.has_more && self.busy.contains(&WorkerTask::Publish);
+        (may && self.begin_at_store(WorkerTask::Import, now)).then(|| {
             self.import_at = Nanos::MAX;
             self.since(now)
         })
     }
 
     /// A page begins: the store may not know the cursor any more. Before any of its rows is taken.
-    pub fn page_begins(&mut self, page: &mut Imported) {
-        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
+    pub fn page_begins(&mut self, page: &mut ImportPage) {
+        let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
         if std::mem::take(&mut page.is_restart) && is_asked_for {
             self.store_restarted();
         }
     }
 
-    /// Takes some rows of a page. The rest of it is still to be [`Worker::done`].
+    /// Takes some rows of a page. The rest of it is still to be [`WorldWorker::done`].
     pub fn imported_some(&mut self, rows: &[Component], now: Nanos, counters: &WorldCounters) {
-        let is_asked_for = self.is_leader() && !self.stale.contains(&Lane::Import);
-        if let Some(me) = self.standing.me().filter(|_| is_asked_for) {
+        let is_asked_for = self.is_leader() && !self.stale.contains(&WorkerTask::Import);
+        if let Some(me) = self.status.me().filter(|_| is_asked_for) {
             self.take_rows(me, rows, now, counters);
-            self.standing.imported(now, rows.len(), true);
+            self.status.imported(now, rows.len(), true);
         }
     }
 
     pub(super) fn imported(
         &mut self,
-        imported: Result<Imported, WorldError>,
+        imported: Result<ImportPage, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.heard_from_store(imported.is_ok(), now);
-        let (mut imported, me) = match (imported, self.standing.me()) {
+        self.record_store_reply(imported.is_ok(), now);
+        let (mut imported, me) = match (imported, self.status.me()) {
             (Ok(imported), Some(me)) => (imported, me),
             (Ok(_), None) => {
                 self.import_at = now;
@@ -58,15 +58,15 @@ impl Worker {
             }
             (Err(error), _) => {
                 counters.import_errors.add(1);
-                self.standing.failed("importing", &error);
+                self.status.failed("importing", &error);
                 self.import_at = self.import_at.min(now.plus(RETRY_AFTER));
                 return;
             }
         };
         self.page_begins(&mut imported);
-        let Imported { components, next, has_more, .. } = imported;
+        let ImportPage { components, next, has_more, .. } = imported;
         self.take_rows(me, &components, now, counters);
-        self.standing.imported(now, components.len(), has_more);
+        self.status.imported(now, components.len(), has_more);
         if !has_more {
             self.everything_read(now, counters);
         }
@@ -86,7 +86,7 @@ impl Worker {
     }
 
     /// A cell of a later epoch: its key was reset in another region.
-    fn note_reset(&mut self, component: &Component) {
+    fn record_reset(&mut self, component: &Component) {
         let CellId { key, epoch, .. } = component.cell;
         if epoch > 0 && self.resets.len() < RESETS_MAX {
             self.resets.push(Reset { key, epoch });
@@ -99,24 +99,24 @@ impl Worker {
         }
         if self.cells.is_implausible(me, component) {
             counters.implausible_rows.add(1);
-            self.standing.implausible(component);
+            self.status.implausible(component);
         }
         match self.cells.take(me, component, now) {
-            Taken::Known => {}
-            Taken::Raised if component.owner == me => drop(self.untold.insert(component.cell)),
-            Taken::New if component.owner == me => {
-                self.untold.insert(component.cell);
+            ComponentChange::Known => {}
+            ComponentChange::Raised if component.owner == me => drop(self.unwritten.insert(component.cell)),
+            ComponentChange::New if component.owner == me => {
+                self.unwritten.insert(component.cell);
                 // Of an earlier worker, which may have died with what it was about to publish.
-                if !self.standing.has_read_all() {
-                    self.look_again(component, now);
+                if !self.status.has_read_all() {
+                    self.recheck_row(component, now);
                 }
             }
-            taken @ (Taken::Raised | Taken::New) => {
-                if taken == Taken::New {
+            taken @ (ComponentChange::Raised | ComponentChange::New) => {
+                if taken == ComponentChange::New {
                     counters.cells_imported.add(1);
-                    self.note_reset(component);
+                    self.record_reset(component);
                 }
-                self.untold.insert(component.cell);
+                self.unwritten.insert(component.cell);
             }
         }
     }
@@ -125,14 +125,14 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{Done, Step, WorkerOptions};
+    use crate::world::{Step, StepResult, WorkerOptions};
     use tidegate_core::{KeyId, Sequence};
-    use tidegate_origin::{Leading, OriginId};
-    use tidegate_world::{Joined, Member, Membership, Policy, Publish};
+    use tidegate_origin::{LeaderStatus, OriginId};
+    use tidegate_world::{JoinReply, Member, Membership, PublishPolicy, PublishThreshold};
 
     const NOW: Nanos = Nanos::from_secs(1_000);
 
-    fn page(rows: usize) -> Imported {
+    fn page(rows: usize) -> ImportPage {
         let row = |number: usize| Component {
             owner: OwnerId(2),
             cell: CellId { key: KeyId::from_hash(number as u128), epoch: 0, sequence: Sequence(7) },
@@ -141,18 +141,19 @@ mod tests {
             expires: NOW.plus(Nanos::from_secs(60)),
         };
         let components = (0..rows).map(row).collect();
-        Imported { components, next: Cursor::default(), has_more: false, is_restart: false }
+        ImportPage { components, next: Cursor::default(), has_more: false, is_restart: false }
     }
 
-    const POLICY: Policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+    const POLICY: PublishPolicy =
+        PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
 
     /// It leads in a region with this store.
-    fn leads(worker: &mut Worker, id: u64) {
-        let origin = Some(OriginId { id, life: 1 });
-        worker.led(Some(Leading { is_leader: true, origin, heard_by_all: 0, now: NOW }), NOW);
+    fn leads(worker: &mut WorldWorker, id: u64) {
+        let origin = Some(OriginId { id, incarnation: 1 });
+        worker.led(Some(LeaderStatus { is_leader: true, origin, applied_by_all: 0, now: NOW }), NOW);
     }
 
-    fn joined(owner: u32) -> Done {
+    fn joined(owner: u32) -> StepResult {
         let me = Member {
             owner: OwnerId(owner),
             region: "eu".to_owned(),
@@ -162,21 +163,27 @@ mod tests {
             confirmed: NOW,
         };
         let membership = Membership { version: 1, members: vec![me] };
-        Done::Joined(Ok(Joined { me: OwnerId(owner), policy: POLICY, membership, namesakes: 0, now: NOW }))
+        StepResult::Joined(Ok(JoinReply {
+            me: OwnerId(owner),
+            policy: POLICY,
+            membership,
+            namesakes: 0,
+            now: NOW,
+        }))
     }
 
     /// A worker that says that the region is here.
-    fn joining(counters: &WorldCounters) -> Worker {
+    fn joining(counters: &WorldCounters) -> WorldWorker {
         let (region, policy) = ("eu".to_owned(), POLICY);
         let mut worker =
-            Worker::new(WorkerOptions { region, fingerprint: 1, policy, is_alone: false, seed: 1 }, NOW);
+            WorldWorker::new(WorkerOptions { region, fingerprint: 1, policy, is_alone: false, seed: 1 }, NOW);
         leads(&mut worker, 1);
         assert!(matches!(worker.steps(NOW, counters)[..], [Step::Join(_)]));
         worker
     }
 
     /// A worker that has asked for changes.
-    fn importing(counters: &WorldCounters) -> Worker {
+    fn importing(counters: &WorldCounters) -> WorldWorker {
         let mut worker = joining(counters);
         worker.done(joined(1), NOW, counters);
         assert!(worker.steps(NOW, counters).iter().any(|step| matches!(step, Step::Import(_))));
@@ -195,7 +202,7 @@ mod tests {
             assert_eq!(worker.state().imported_at, None, "there is more");
         }
         turns.push(page.components.len());
-        worker.done(Done::Imported(Ok(page)), NOW, &counters);
+        worker.done(StepResult::Imported(Ok(page)), NOW, &counters);
         assert!(turns.iter().all(|rows| *rows <= ROWS_PER_TURN), "{turns:?}");
         let state = worker.state();
         assert_eq!((state.cells_known, state.rows_in_last_import), (20_500, 20_500));
@@ -206,14 +213,14 @@ mod tests {
     fn changes_are_asked_for_along_with_a_publish_unless_that_is_under_way() {
         let counters = WorldCounters::default();
         let mut worker = importing(&counters);
-        worker.busy.insert(Lane::Publish);
-        assert_eq!(worker.import_along(NOW), None, "one is under way");
-        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
-        assert_eq!(worker.import_along(NOW), Some(Cursor::default()));
-        assert_eq!(worker.import_along(NOW), None, "it is under way now");
-        worker.done(Done::Imported(Ok(page(1))), NOW, &counters);
-        worker.busy.remove(&Lane::Publish);
-        assert_eq!(worker.import_along(NOW), None, "nothing is being published");
+        worker.busy.insert(WorkerTask::Publish);
+        assert_eq!(worker.import_with_publish(NOW), None, "one is under way");
+        worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
+        assert_eq!(worker.import_with_publish(NOW), Some(Cursor::default()));
+        assert_eq!(worker.import_with_publish(NOW), None, "it is under way now");
+        worker.done(StepResult::Imported(Ok(page(1))), NOW, &counters);
+        worker.busy.remove(&WorkerTask::Publish);
+        assert_eq!(worker.import_with_publish(NOW), None, "nothing is being published");
     }
 
     #[test]
@@ -229,7 +236,7 @@ mod tests {
         assert_eq!(worker.membership().map(|(me, _)| me), Some(OwnerId(2)));
         let mut worker = importing(&counters);
         leads(&mut worker, 2);
-        worker.done(Done::Imported(Ok(page(10))), NOW, &counters);
+        worker.done(StepResult::Imported(Ok(page(10))), NOW, &counters);
         assert_eq!((worker.state().cells_known, worker.state().imported_at), (0, None));
     }
 

@@ -4,7 +4,7 @@
 //! An import says when the store doesn't know the cursor any more; then everything is read, and what is missing in the
 //! end is lost. And each tick asks for some of the region's rows in turn, which finds rows that were deleted one by one.
 
-use super::{Lane, Step, TICKS_PER_ROUND, Worker};
+use super::{Step, TICKS_PER_ROUND, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
 use tidegate_core::{CellId, Nanos};
 use tidegate_world::{StoredCounts, WorldError};
@@ -29,10 +29,10 @@ impl LossCheck {
     }
 }
 
-impl Worker {
+impl WorldWorker {
     /// The store may have lost anything: all of it is read again from here on.
     pub(super) fn store_restarted(&mut self) {
-        self.cells.forget_store();
+        self.cells.reset_stored();
         self.loss.rereads = true;
     }
 
@@ -47,16 +47,16 @@ impl Worker {
 
     /// Asks what the store has of the next of the region's rows.
     pub(super) fn check_step(&mut self, now: Nanos) -> Option<Step> {
-        let owner = self.standing.me()?;
-        let may = self.loss.is_due && !self.loss.rereads && self.standing.has_read_all();
+        let owner = self.status.me()?;
+        let may = self.loss.is_due && !self.loss.rereads && self.status.has_read_all();
         // Nobody waits for it: it is no probe of a sick store.
-        if !may || !self.breaker.admits() || self.busy.contains(&Lane::Check) {
+        if !may || !self.breaker.admits() || self.busy.contains(&WorkerTask::Check) {
             return None;
         }
         self.loss.is_due = false;
         let most = (self.cells.len() / TICKS_PER_ROUND).clamp(ROWS_PER_TICK_MIN, ROWS_PER_TICK_MAX);
         (self.loss.asked, self.loss.after) = self.cells.published_after(self.loss.after, most);
-        if self.loss.asked.is_empty() || !self.begin_at_store(Lane::Check, now) {
+        if self.loss.asked.is_empty() || !self.begin_at_store(WorkerTask::Check, now) {
             return None;
         }
         Some(Step::Check(owner, self.loss.asked.clone()))
@@ -71,7 +71,7 @@ impl Worker {
         let asked = std::mem::take(&mut self.loss.asked);
         let StoredCounts { counts, lag } = match checked {
             Ok(stored) => stored,
-            Err(error) => return self.standing.failed("checking the region's rows", &error),
+            Err(error) => return self.status.failed("checking the region's rows", &error),
         };
         let rows = asked.into_iter().zip(counts);
         let lost: Vec<CellId> = rows

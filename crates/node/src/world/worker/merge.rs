@@ -3,35 +3,35 @@
 //! What others read all day is in the log; the table is for people, and for who comes from nothing. So it can wait,
 //! and where many cells grow it waits longer: what grew many times meanwhile is written once.
 
-use super::{Lane, Step, Worker};
+use super::{Step, WorkerTask, WorldWorker};
 use crate::world::WorldCounters;
 use tidegate_core::Nanos;
-use tidegate_world::{MERGED_MAX, Merged, WorldError};
+use tidegate_world::{MERGED_MAX, MergeReport, WorldError};
 
 /// How soon the log is merged again: so long for each row that was written, within these bounds.
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
 const QUIET_MIN: Nanos = Nanos::from_secs(5);
 const QUIET_MAX: Nanos = Nanos::from_secs(120);
 
-impl Worker {
+impl WorldWorker {
     pub(super) fn merge_step(&mut self, now: Nanos) -> Option<Step> {
         // A clock that was set back makes it no longer.
         let waits = self.merge_at > now && self.merge_at.minus(now) <= QUIET_MAX;
         // Nobody waits for it: it is no probe of a sick store, and keeps nobody else from being one.
-        let may = !waits && self.standing.is_first() && self.breaker.admits();
-        (may && self.busy.insert(Lane::Merge)).then_some(Step::Merge)
+        let may = !waits && self.status.is_first() && self.breaker.admits();
+        (may && self.busy.insert(WorkerTask::Merge)).then_some(Step::Merge)
     }
 
     pub(super) fn merged(
         &mut self,
-        merged: Result<Merged, WorldError>,
+        merged: Result<MergeReport, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        let Merged { rows, refused } = match merged {
+        let MergeReport { rows, refused } = match merged {
             Ok(merged) => merged,
             Err(error) => {
-                self.standing.failed("merging the log", &error);
+                self.status.failed("merging the log", &error);
                 self.merge_at = now.plus(QUIET_MIN);
                 return;
             }

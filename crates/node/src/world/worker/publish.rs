@@ -1,18 +1,18 @@
-//! From the mailbox to the world store: letters, then the region's totals, then rows.
+//! From the publish queue to the world store: publish requests, then the region's totals, then rows.
 //!
 //! A cell waits here until the store has accepted its count, or nobody needs it any more. A row that the store
 //! refuses is tried again later, alone in its fate; when the whole call fails, all of it is.
 
-use super::{Lane, MAIL_EVERY, RETRY_AFTER, Step, Worker};
+use super::{DEQUEUE_EVERY, RETRY_AFTER, Step, WorkerTask, WorldWorker};
 use crate::world::{WorldCounters, key_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tidegate_core::world::{Unpublished, is_due};
+use tidegate_core::world::{CellUsage, is_due};
 use tidegate_core::{CellId, Nanos, WorldPolicy};
-use tidegate_origin::{CellTotal, KeyError, Letter, OriginError};
-use tidegate_world::{Component, Published, Row, WorldError};
+use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest};
+use tidegate_world::{Component, PublishReply, Row, WorldError};
 
-/// Cells that wait to be published; letters beyond that are named again by the nodes' next look.
+/// Cells that wait to be published; publish requests beyond that are named again by the nodes' next look.
 const WAITING_MAX: usize = 100_000;
 /// A cell waits so long for others to go with it.
 const COALESCE: Nanos = Nanos::from_millis(5);
@@ -21,23 +21,23 @@ const COALESCE: Nanos = Nanos::from_millis(5);
 const QUIET_PER_ROW: Nanos = Nanos::from_millis(4);
 const QUIET_MAX: Nanos = Nanos::from_millis(400);
 /// How long a refused row waits before it is tried again: doubled each time, up to a minute.
-const REFUSED_FOR: Nanos = Nanos::from_secs(1);
+const REFUSED_ROW_RETRY_AFTER: Nanos = Nanos::from_secs(1);
 const REFUSALS_MAX: u32 = 6;
 
 #[derive(Debug, Default)]
-pub(super) struct Publishing {
-    waiting: BTreeMap<CellId, Waiting>,
+pub(super) struct PublishState {
+    waiting: BTreeMap<CellId, WaitingCell>,
     /// Being read from the origin, or being written to the store.
-    reading: Vec<(CellId, Waiting)>,
+    reading: Vec<(CellId, WaitingCell)>,
     rows: Vec<Row>,
     /// Published though no node had named them: nodes that didn't sync since don't know that there is a row, and
     /// wouldn't bring it to its last unit.
-    unasked: BTreeMap<CellId, Waiting>,
+    unasked: BTreeMap<CellId, WaitingCell>,
     quiet_until: Nanos,
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingCell {
     limit: u64,
     expires: Nanos,
     name: Arc<str>,
@@ -47,7 +47,7 @@ struct Waiting {
     is_named: bool,
 }
 
-impl Publishing {
+impl PublishState {
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < WAITING_MAX
     }
@@ -65,7 +65,7 @@ impl Publishing {
         self.len() == 0
     }
 
-    fn wait(&mut self, cell: CellId, waiting: Waiting) -> bool {
+    fn wait(&mut self, cell: CellId, waiting: WaitingCell) -> bool {
         let has_room = self.has_room();
         match self.waiting.get_mut(&cell) {
             Some(known) => {
@@ -99,38 +99,39 @@ impl Publishing {
     fn try_again(&mut self, now: Nanos) {
         self.rows.clear();
         for (cell, waiting) in std::mem::take(&mut self.reading) {
-            self.wait(cell, Waiting { not_before: now.plus(RETRY_AFTER), ..waiting });
+            self.wait(cell, WaitingCell { not_before: now.plus(RETRY_AFTER), ..waiting });
         }
     }
 }
 
-impl Worker {
-    pub(super) fn mail(
+impl WorldWorker {
+    pub(super) fn receive_publish_requests(
         &mut self,
-        letters: Result<Vec<Letter>, OriginError>,
+        requests: Result<Vec<PublishRequest>, OriginError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.mail_at = now.plus(MAIL_EVERY);
-        self.heard_from_origin(&letters, now);
-        let letters = letters.unwrap_or_default();
-        if letters.len() >= usize::from(super::LETTERS_MAX) {
-            self.mail_at = now;
+        self.dequeue_at = now.plus(DEQUEUE_EVERY);
+        self.record_origin_reply(&requests, now);
+        let requests = requests.unwrap_or_default();
+        if requests.len() >= usize::from(super::PUBLISH_REQUESTS_MAX) {
+            self.dequeue_at = now;
         }
-        for Letter { cell, limit, expires, name } in letters {
+        for PublishRequest { cell, limit, expires, name } in requests {
             let not_before = now.plus(COALESCE);
-            let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: true };
+            let waiting = WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true };
             if !self.publishing.wait(cell, waiting) {
-                counters.letters_dropped.add(1);
+                counters.publish_requests_dropped.add(1);
             }
         }
     }
 
     /// The region may have counted more than its row says.
-    pub(super) fn look_again(&mut self, row: &Component, now: Nanos) {
+    pub(super) fn recheck_row(&mut self, row: &Component, now: Nanos) {
         let Component { cell, limit, expires, .. } = *row;
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     /// The store lost the region's row of a cell.
@@ -138,27 +139,28 @@ impl Worker {
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
         // Without room for it the next check finds it again.
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     /// Nodes hear of the region's row from now on. What they counted without knowing of it is in the total by now.
-    pub(super) fn told_of_row(&mut self, cell: CellId, now: Nanos) {
+    pub(super) fn receive_row(&mut self, cell: CellId, now: Nanos) {
         if let Some(waiting) = self.publishing.unasked.remove(&cell) {
             let not_before = now.plus(COALESCE);
-            self.publishing.wait(cell, Waiting { not_before, is_named: true, ..waiting });
+            self.publishing.wait(cell, WaitingCell { not_before, is_named: true, ..waiting });
         }
     }
 
     /// The others use more of a cell's limit: of the own count less may stay unheard of than when nodes last looked,
     /// and those that rest don't look.
-    pub(super) fn weigh(&mut self, cell: CellId, now: Nanos) {
-        let is_by_headroom = self.standing.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
+    pub(super) fn reevaluate(&mut self, cell: CellId, now: Nanos) {
+        let is_by_headroom = self.status.view().is_some_and(|view| view.policy == WorldPolicy::Headroom);
         let Some((limit, expires)) = self.cells.is_worth_weighing(&cell).filter(|_| is_by_headroom) else {
             return;
         };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        let waiting = Waiting { limit, expires, name, not_before, refusals: 0, is_named: false };
-        // Without room for it the next letter says it.
+        let waiting = WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: false };
+        // Without room for it the next publish request says it.
         self.publishing.wait(cell, waiting);
     }
 
@@ -167,34 +169,35 @@ impl Worker {
     /// own row is raised, since what was told can't be taken back.
     pub(super) fn make_true(&mut self, cell: CellId, published: u64, now: Nanos) {
         // Until all is read, the row may be there already.
-        if published <= self.cells.stored(&cell) || !self.standing.has_read_all() {
+        if published <= self.cells.stored(&cell) || !self.status.has_read_all() {
             return;
         }
         let Some((limit, expires)) = self.cells.limit(&cell) else { return };
         let (name, not_before) = (Arc::from(""), now.plus(COALESCE));
-        self.publishing.wait(cell, Waiting { limit, expires, name, not_before, refusals: 0, is_named: true });
+        self.publishing
+            .wait(cell, WaitingCell { limit, expires, name, not_before, refusals: 0, is_named: true });
     }
 
     fn is_due(&self, cell: &CellId, limit: u64, total: u64) -> bool {
         let (published, used) = (self.cells.stored(cell), self.cells.used(cell, total));
-        let unpublished = Unpublished { limit, used, total, published };
-        self.standing.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
+        let unpublished = CellUsage { limit, used, total, published };
+        self.status.view().is_some_and(|view| is_due(view.policy, &unpublished, view.regions))
     }
 
     /// Reads totals, or writes the rows that were made of them.
     pub(super) fn publish_step(&mut self, now: Nanos) -> Option<Step> {
         if !self.publishing.rows.is_empty() {
-            let owner = self.standing.me()?;
-            let begins = self.begin_at_store(Lane::Publish, now);
+            let owner = self.status.me()?;
+            let begins = self.begin_at_store(WorkerTask::Publish, now);
             return begins.then(|| Step::Publish(owner, self.publishing.rows.clone()));
         }
         // What can't be written needn't be read.
-        if !self.breaker.admits() || !self.begin_at_origin(Lane::Publish, now) {
+        if !self.breaker.admits() || !self.begin_at_origin(WorkerTask::Publish, now) {
             return None;
         }
         let ready = self.publishing.take_ready(self.cells_per_call, now);
         if ready.is_empty() {
-            self.busy.remove(&Lane::Publish);
+            self.busy.remove(&WorkerTask::Publish);
             return None;
         }
         Some(Step::Totals(ready))
@@ -205,7 +208,7 @@ impl Worker {
         totals: Result<Vec<Result<CellTotal, KeyError>>, OriginError>,
         now: Nanos,
     ) {
-        self.heard_from_origin(&totals, now);
+        self.record_origin_reply(&totals, now);
         let Ok(totals) = totals else { return self.publishing.try_again(now) };
         let reading = std::mem::take(&mut self.publishing.reading);
         let mut totals = totals.into_iter();
@@ -221,20 +224,20 @@ impl Worker {
                     // Never less than the store had: the origin may have lost data, too.
                     let count = total.max(self.cells.own(&cell));
                     if count > stored || is_new_epoch {
-                        let Waiting { limit, expires, ref name, .. } = waiting;
+                        let WaitingCell { limit, expires, ref name, .. } = waiting;
                         // A row that is there has its name.
                         let name = if stored == 0 { key_name(name) } else { None };
                         self.publishing.rows.push(Row { cell, count, limit, expires, name });
                         self.publishing.reading.push((cell, waiting));
                     } else if total > published {
                         // The store has it, and the origin forgot that.
-                        self.untold.insert(cell);
+                        self.unwritten.insert(cell);
                     }
                 }
                 // That cell's counts can't be read: its own trouble.
                 Some(Err(_)) | None => {
-                    let not_before = now.plus(REFUSED_FOR);
-                    self.publishing.wait(cell, Waiting { not_before, ..waiting });
+                    let not_before = now.plus(REFUSED_ROW_RETRY_AFTER);
+                    self.publishing.wait(cell, WaitingCell { not_before, ..waiting });
                 }
             }
         }
@@ -242,16 +245,16 @@ impl Worker {
 
     pub(super) fn published(
         &mut self,
-        published: Result<Published, WorldError>,
+        published: Result<PublishReply, WorldError>,
         now: Nanos,
         counters: &WorldCounters,
     ) {
-        self.heard_from_store(published.is_ok(), now);
+        self.record_store_reply(published.is_ok(), now);
         let refused = match published {
-            Ok(Published { refused }) => refused,
+            Ok(PublishReply { refused }) => refused,
             Err(error) => {
                 counters.publish_errors.add(1);
-                self.standing.failed("publishing", &error);
+                self.status.failed("publishing", &error);
                 return self.publishing.try_again(now);
             }
         };
@@ -265,16 +268,16 @@ impl Worker {
             if let Some(reason) = refused.get(&index) {
                 counters.rows_refused.add(1);
                 tracing::warn!(?cell, reason, "the world store refuses a count; it is tried again later");
-                let length = REFUSED_FOR.get() << waiting.refusals.min(REFUSALS_MAX);
+                let length = REFUSED_ROW_RETRY_AFTER.get() << waiting.refusals.min(REFUSALS_MAX);
                 let refusals = waiting.refusals.saturating_add(1);
                 let not_before = now.plus(Nanos::new(length));
-                self.publishing.wait(cell, Waiting { not_before, refusals, ..waiting });
+                self.publishing.wait(cell, WaitingCell { not_before, refusals, ..waiting });
             } else if !waiting.is_named {
                 self.publishing.unasked.insert(cell, waiting);
             }
         }
         self.publishing.unasked.retain(|_, waiting| waiting.expires > now);
-        self.standing.published(now);
+        self.status.published(now);
         // The origin hears that a row is published when it is read back, with what the others have published
         // meanwhile: told before, the region would go on by what it knew of them when it stopped.
         self.import_at = now;
@@ -290,7 +293,7 @@ mod tests {
     fn after_a_publish_cells_wait_for_each_other_unless_the_clock_was_set_back() {
         let now = Nanos::from_secs(100);
         let cell = CellId { key: KeyId::from_hash(1), epoch: 0, sequence: Sequence(1) };
-        let waiting = Waiting {
+        let waiting = WaitingCell {
             limit: 10,
             expires: Nanos::from_secs(200),
             name: Arc::from(""),
@@ -299,7 +302,7 @@ mod tests {
             is_named: true,
         };
         let ready_at = |quiet_until: Nanos| {
-            let mut publishing = Publishing { quiet_until, ..Publishing::default() };
+            let mut publishing = PublishState { quiet_until, ..PublishState::default() };
             assert!(publishing.wait(cell, waiting.clone()));
             publishing.take_ready(10, now).len()
         };

@@ -1,16 +1,17 @@
 //! What a worker begins, and what comes of it.
 
 use tidegate_core::{CellId, WorldView};
-use tidegate_origin::{CellTotal, KeyError, Letter, OriginError, Reset, WorldCell};
+use tidegate_origin::{CellTotal, KeyError, OriginError, PublishRequest, Reset, WorldCell};
 use tidegate_world::{
-    Cursor, Imported, Joined, Joining, Merged, OwnerId, Published, Row, StoredCounts, WorldError,
+    Cursor, ImportPage, JoinReply, JoinRequest, MergeReport, OwnerId, PublishReply, Row, StoredCounts,
+    WorldError,
 };
 
 /// Something to be done, now.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    Join(Joining),
-    TakeMail {
+    Join(JoinRequest),
+    DequeuePublishRequests {
         most: u16,
     },
     Totals(Vec<CellId>),
@@ -19,9 +20,9 @@ pub enum Step {
     /// Tell the origin what the world has.
     Write(Vec<WorldCell>),
     /// Tell the nodes how the world stands.
-    Tell(WorldView),
+    PublishView(WorldView),
     /// Tell the nodes which keys were reset elsewhere.
-    TellResets(Vec<Reset>),
+    PublishResets(Vec<Reset>),
     /// Ask the store what it has of the region's own rows.
     Check(OwnerId, Vec<CellId>),
     /// Bring the store's log into its table.
@@ -29,31 +30,31 @@ pub enum Step {
     Delete,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Done {
-    Joined(Result<Joined, WorldError>),
-    Mail(Result<Vec<Letter>, OriginError>),
+pub enum StepResult {
+    Joined(Result<JoinReply, WorldError>),
+    PublishRequests(Result<Vec<PublishRequest>, OriginError>),
     Totals(Result<Vec<Result<CellTotal, KeyError>>, OriginError>),
-    Published(Result<Published, WorldError>),
-    Imported(Result<Imported, WorldError>),
+    Published(Result<PublishReply, WorldError>),
+    Imported(Result<ImportPage, WorldError>),
     Written(Result<Vec<Result<u64, KeyError>>, OriginError>),
-    Told(Result<(), OriginError>),
-    ToldResets(Result<(), OriginError>),
+    PublishedView(Result<(), OriginError>),
+    PublishedResets(Result<(), OriginError>),
     Checked(Result<StoredCounts, WorldError>),
-    Merged(Result<Merged, WorldError>),
+    Merged(Result<MergeReport, WorldError>),
     Deleted(Result<u64, WorldError>),
 }
 
-/// What is done one at a time.
+/// A kind of step. At most one step of each kind runs at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Lane {
+pub enum WorkerTask {
     Join,
-    Mail,
+    Dequeue,
     Publish,
     Import,
     Write,
-    Tell,
+    PublishView,
     Resets,
     Check,
     Merge,
@@ -64,11 +65,11 @@ impl Step {
     /// Whether the region's origin is asked; else the world store is.
     pub fn is_at_origin(&self) -> bool {
         match self {
-            Step::TakeMail { .. }
+            Step::DequeuePublishRequests { .. }
             | Step::Totals(_)
             | Step::Write(_)
-            | Step::Tell(_)
-            | Step::TellResets(_) => true,
+            | Step::PublishView(_)
+            | Step::PublishResets(_) => true,
             Step::Join(_)
             | Step::Publish(..)
             | Step::Import(_)
@@ -79,19 +80,19 @@ impl Step {
     }
 }
 
-impl Done {
-    pub(super) fn lane(&self) -> Lane {
+impl StepResult {
+    pub(super) fn task(&self) -> WorkerTask {
         match self {
-            Done::Joined(_) => Lane::Join,
-            Done::Mail(_) => Lane::Mail,
-            Done::Totals(_) | Done::Published(_) => Lane::Publish,
-            Done::Imported(_) => Lane::Import,
-            Done::Written(_) => Lane::Write,
-            Done::Told(_) => Lane::Tell,
-            Done::ToldResets(_) => Lane::Resets,
-            Done::Checked(_) => Lane::Check,
-            Done::Merged(_) => Lane::Merge,
-            Done::Deleted(_) => Lane::Delete,
+            StepResult::Joined(_) => WorkerTask::Join,
+            StepResult::PublishRequests(_) => WorkerTask::Dequeue,
+            StepResult::Totals(_) | StepResult::Published(_) => WorkerTask::Publish,
+            StepResult::Imported(_) => WorkerTask::Import,
+            StepResult::Written(_) => WorkerTask::Write,
+            StepResult::PublishedView(_) => WorkerTask::PublishView,
+            StepResult::PublishedResets(_) => WorkerTask::Resets,
+            StepResult::Checked(_) => WorkerTask::Check,
+            StepResult::Merged(_) => WorkerTask::Merge,
+            StepResult::Deleted(_) => WorkerTask::Delete,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Node, Region, counted, key, sequence};
 use smallvec::smallvec;
 use tidegate_core::Nanos;
 use tidegate_core::counts::Counts;
-use tidegate_core::exchange::{CellSync, CountSync, KeyReply, KeySync, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeyReply, KeySync, WindowSync};
 
 /// Nobody else has this id.
 const COLD_ID: u64 = 99;
@@ -58,8 +58,8 @@ impl Region {
             fading: None,
         });
         let asks = smallvec![1; usize::try_from(units).unwrap_or(0)];
-        let wants = Wants { asks, ..Wants::default() };
-        let sync = KeySync { key: key(), epoch: 0, counts, wants, settled: smallvec![] };
+        let request = GrantRequest { asks, ..GrantRequest::default() };
+        let sync = KeySync { key: key(), epoch: 0, counts, request, ended_holds: smallvec![] };
         copy.exchange(id, &sync)
     }
 

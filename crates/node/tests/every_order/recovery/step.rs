@@ -3,7 +3,7 @@
 use super::known_failures::Combination;
 use super::{LAST, Node, Region, Scope};
 use crate::search::Protocol;
-use tidegate_core::state::{Publish, State as _};
+use tidegate_core::state::{PublishUrgency, State as _};
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
@@ -63,7 +63,7 @@ impl Region {
     }
 
     fn may_reset(&self, node: &Node) -> bool {
-        let has_asks = self.messages.iter().any(|message| !message.sync.wants.asks.is_empty());
+        let has_asks = self.messages.iter().any(|message| !message.sync.request.asks.is_empty());
         let is_late = self.leaves_out(Combination::LateReply) && node.call.is_some();
         let is_ask_late = self.leaves_out(Combination::AskByOldEpoch) && has_asks;
         !(is_late || is_ask_late)
@@ -92,7 +92,7 @@ impl Protocol for Region {
             let is_idle = node.call.is_none();
             let may = [
                 (requests > 0 && self.may_request(node), Step::Request { node: index }),
-                (is_idle && node.state.publish() != Publish::Nothing, Step::Publish { node: index }),
+                (is_idle && node.state.publish() != PublishUrgency::Nothing, Step::Publish { node: index }),
                 (timeouts > 0 && !is_idle, Step::TimeOut { node: index }),
                 (crashes > 0 && node.has_entry(), Step::Crash { node: index }),
                 (resets > 0 && self.may_reset(node), Step::Reset { node: index }),

@@ -11,7 +11,7 @@ use crate::{Acceptance, DoneReset, Exchange, Expiry, Grant, Heartbeat, ResetNews
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, LeaseWish, Wants, WindowSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, LeaseRequest, WindowSync};
 use tidegate_core::gcra_sync::GcraSync;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{KeyId, Nanos, Rate};
@@ -56,11 +56,11 @@ pub(crate) fn resets_call(news: &ResetNews) -> ScriptCall {
 }
 
 pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
-    let Heartbeat { node, fingerprint, alive_for, leaves, heard, acceptance } = heartbeat;
+    let Heartbeat { node, fingerprint, alive_for, leaves, applied, acceptance } = heartbeat;
     let (mut keys, mut args) = (Arguments::default(), Arguments::default());
     keys.text(name::LIVE_NODES);
     keys.text(name::FINGERPRINT);
-    keys.text(name::HEARD);
+    keys.text(name::APPLIED_VERSIONS);
     keys.text(name::WORLD);
     keys.text(name::FORMAT);
     keys.text(name::PROVEN);
@@ -68,7 +68,7 @@ pub(crate) fn heartbeat_call(heartbeat: &Heartbeat) -> ScriptCall {
     args.write(format_args!("{fingerprint:016x}"));
     count(&mut args, micros_ceil(*alive_for));
     args.text(if *leaves { "leaves" } else { "stays" });
-    count(&mut args, *heard);
+    count(&mut args, *applied);
     match (acceptance, acceptance.weight()) {
         (Acceptance::Refused, _) => args.text("refused"),
         (_, 0) => args.text("new"),
@@ -95,8 +95,8 @@ pub(crate) fn reset_call(key: KeyId, known: u16, expiry: Expiry, order: Option<u
 /// The same script, for what was carried out before.
 pub(crate) fn restore_call(done: &DoneReset, now: Nanos) -> ScriptCall {
     let expiry = Expiry { at: done.expires, now };
-    let mut call = reset_call(done.reset.key, done.reset.epoch, expiry, done.order);
-    if done.order.is_none() {
+    let mut call = reset_call(done.reset.key, done.reset.epoch, expiry, done.reset_id);
+    if done.reset_id.is_none() {
         call.args.text("");
     }
     call.args.text("done");
@@ -132,7 +132,7 @@ fn push_features<'a>(args: &mut Arguments, syncs: &(impl Iterator<Item = &'a Key
         |letter, has: fn(&KeySync) -> bool| -> &[u8] { if syncs.clone().any(has) { letter } else { b"" } };
     let windows = any(b"w", |sync| matches!(sync.counts, CountSync::Window(_)));
     let gcra = any(b"g", |sync| matches!(sync.counts, CountSync::Gcra { .. }));
-    let asks = any(b"a", |sync| sync.wants != Wants::default() || !sync.settled.is_empty());
+    let asks = any(b"a", |sync| sync.request != GrantRequest::default() || !sync.ended_holds.is_empty());
     args.joined(&[windows, gcra, asks]);
 }
 
@@ -154,25 +154,25 @@ fn push_sync(args: &mut Arguments, sync: &KeySync) {
         CountSync::Gcra { .. } => "g",
     });
     count(args, u64::from(sync.epoch));
-    list(args, sync.settled.iter().map(|id| format!("{:016x}", id.0)));
-    push_wants(args, &sync.wants);
+    list(args, sync.ended_holds.iter().map(|id| format!("{:016x}", id.0)));
+    push_grant_request(args, &sync.request);
     match &sync.counts {
         CountSync::Window(window) => push_window(args, window),
         CountSync::Gcra { sync, burst } => push_gcra(args, sync, *burst),
     }
 }
 
-fn push_wants(args: &mut Arguments, wants: &Wants) {
-    match wants.asks.as_slice() {
+fn push_grant_request(args: &mut Arguments, request: &GrantRequest) {
+    match request.asks.as_slice() {
         [] => args.text(""),
         [ask] => count(args, *ask),
         asks => list(args, asks.iter().map(|ask| (*ask).min(NUMBER_MAX).to_string())),
     }
-    if wants.peek {
+    if request.peek {
         return args.text("p");
     }
-    let draw = if wants.draw { "d" } else { "" };
-    match (wants.reserve, wants.lease) {
+    let draw = if request.draw { "d" } else { "" };
+    match (request.hold, request.lease) {
         (None, None) => args.text(draw),
         (Some(id), None) => args.write(format_args!("{draw}r{:016x}", id.0)),
         (None, Some(lease)) => args.write(format_args!("{draw}{}", LeaseText(lease))),
@@ -180,7 +180,7 @@ fn push_wants(args: &mut Arguments, wants: &Wants) {
     }
 }
 
-struct LeaseText(LeaseWish);
+struct LeaseText(LeaseRequest);
 
 impl fmt::Display for LeaseText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

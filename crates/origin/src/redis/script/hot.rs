@@ -5,11 +5,11 @@
 
 use super::ScriptCall;
 use super::name;
-use super::quota::{BEHIND, call, forgot_at, parse_key};
+use super::quota::{BEHIND, call, lost_data_at, parse_key};
 use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::micros_ceil;
-use crate::{HOT_KEYS_MAX, HotHeard, HotKey, HotNews, HotReport, OriginError};
+use crate::{HOT_KEYS_MAX, HotKey, HotKeysReply, HotNews, HotReport, OriginError};
 use std::fmt::Write as _;
 use tidegate_core::Nanos;
 use tidegate_core::origin_cell::NodeId;
@@ -19,7 +19,7 @@ pub(crate) fn report_call(report: &HotReport) -> ScriptCall {
     args.write(format_args!("{:016x}", report.node.0));
     // An empty report would be that of a node that leaves.
     args.text(&format!("|{}", keys_text(&report.keys)));
-    args.number(report.heard);
+    args.number(report.applied);
     call(&[name::HOT_REPORTS, name::HOT_NEWS], args)
 }
 
@@ -29,37 +29,37 @@ pub(crate) fn gather_call(silent_for: Nanos) -> ScriptCall {
     call(&[name::HOT_REPORTS], args)
 }
 
-pub(crate) fn tell_call(news: &HotNews) -> ScriptCall {
+pub(crate) fn publish_call(news: &HotNews) -> ScriptCall {
     let mut args = Arguments::default();
     args.number(news.stamp);
     args.text(&format!("{}|{}", news.stamp, keys_text(&news.keys)));
     call(&[name::HOT_NEWS], args)
 }
 
-pub(crate) fn heard_reply(value: Value) -> Result<HotHeard, OriginError> {
+pub(crate) fn read_reply(value: Value) -> Result<HotKeysReply, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let text = fields.long_text()?;
     // What is wrong with the keys comes with a mark behind it.
     fields.end().map_err(|_| nonsense(&text))?;
     if text.is_empty() || text == BEHIND {
-        return Ok(HotHeard { now, news: None });
+        return Ok(HotKeysReply { now, news: None });
     }
     let (stamp, keys) = text.split_once('|').ok_or_else(|| nonsense(&shown(text.as_bytes())))?;
     let stamp = stamp.parse().map_err(|_| nonsense(&shown(stamp.as_bytes())))?;
-    Ok(HotHeard { now, news: Some(HotNews { stamp, keys: parse_keys(keys) }) })
+    Ok(HotKeysReply { now, news: Some(HotNews { stamp, keys: parse_keys(keys) }) })
 }
 
 pub(crate) fn gathered_reply(value: Value) -> Result<Vec<HotReport>, OriginError> {
     let mut fields = Fields::of(value)?;
     fields.present()?;
-    forgot_at(&mut fields)?;
+    lost_data_at(&mut fields)?;
     let mut reports = Vec::new();
     while let Ok(node) = fields.text() {
         let Ok(text) = fields.long_text() else { return Err(nonsense(&node)) };
         let Ok(id) = u64::from_str_radix(&node, 16) else { return Err(nonsense(&node)) };
         if let Some(keys) = text.strip_prefix('|') {
-            reports.push(HotReport { node: NodeId(id), heard: 0, keys: parse_keys(keys) });
+            reports.push(HotReport { node: NodeId(id), applied: 0, keys: parse_keys(keys) });
         }
     }
     Ok(reports)
@@ -102,7 +102,7 @@ mod tests {
             let _ = parse_keys(&text[..end]);
         }
         for value in [Value::Nil, Value::Int(2), Value::Array(vec![]), Value::Array(vec![Value::Int(1); 3])] {
-            assert!(heard_reply(value.clone()).is_err(), "{value:?}");
+            assert!(read_reply(value.clone()).is_err(), "{value:?}");
         }
     }
 }

@@ -104,12 +104,12 @@ pub(super) const QUOTA_REPORTS: &str = "tidegate:{nodes}:quota-reports";
 pub(super) const QUOTA_NEWS: &str = "tidegate:{nodes}:quota-news";
 pub(super) const HOT_REPORTS: &str = "tidegate:{nodes}:hot-reports";
 pub(super) const HOT_NEWS: &str = "tidegate:{nodes}:hot-news";
-pub(super) const HEARD: &str = "tidegate:{nodes}:heard";
+pub(super) const APPLIED_VERSIONS: &str = "tidegate:{nodes}:heard";
 pub(super) const WORLD: &str = "tidegate:{nodes}:world";
 pub(super) const WORKER: &str = "tidegate:{nodes}:worker";
 pub(super) const ORIGIN: &str = "tidegate:{nodes}:origin";
-pub(super) const MAIL: &str = "tidegate:{nodes}:mail";
-pub(super) const LETTERS: &str = "tidegate:{nodes}:letters";
+pub(super) const PUBLISH_QUEUE: &str = "tidegate:{nodes}:mail";
+pub(super) const PUBLISH_REQUESTS: &str = "tidegate:{nodes}:letters";
 
 /// Keys that share a place share these 32 bits.
 fn tag(key: KeyId) -> u32 {

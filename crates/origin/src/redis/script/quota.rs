@@ -11,7 +11,8 @@ use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::{from_micros, micros_ceil};
 use crate::{
-    Offered, OriginError, QUOTA_KEYS_MAX, QuotaGathered, QuotaHeard, QuotaNews, QuotaReport, Share, ToldSlice,
+    OfferedDemand, OriginError, QUOTA_KEYS_MAX, QuotaNews, QuotaReply, QuotaReport, QuotaReports, Share,
+    SliceReport,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(crate) fn gather_call(silent_for: Nanos) -> ScriptCall {
     call(&[name::QUOTA_REPORTS], args)
 }
 
-pub(crate) fn tell_call(news: &QuotaNews) -> ScriptCall {
+pub(crate) fn publish_call(news: &QuotaNews) -> ScriptCall {
     let mut args = Arguments::default();
     args.number(news.stamp);
     args.text(&format!("{},{}", news.stamp, news_text(news)));
@@ -49,7 +50,7 @@ pub(super) fn call(names: &[&str], args: Arguments) -> ScriptCall {
 /// In the place of news: the last that are known there are earlier than those that the node goes by.
 pub(super) const BEHIND: &str = "-";
 
-pub(crate) fn heard_reply(value: Value) -> Result<QuotaHeard, OriginError> {
+pub(crate) fn read_reply(value: Value) -> Result<QuotaReply, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let text = fields.long_text()?;
@@ -57,27 +58,27 @@ pub(crate) fn heard_reply(value: Value) -> Result<QuotaHeard, OriginError> {
     fields.end().map_err(|_| nonsense(&text))?;
     let is_behind = text == BEHIND;
     if text.is_empty() || is_behind {
-        return Ok(QuotaHeard { now, news: None, is_behind });
+        return Ok(QuotaReply { now, news: None, is_behind });
     }
     let news = parse_news(&text).ok_or_else(|| nonsense(&shown(text.as_bytes())))?;
-    Ok(QuotaHeard { now, news: Some(Arc::new(news)), is_behind })
+    Ok(QuotaReply { now, news: Some(Arc::new(news)), is_behind })
 }
 
-pub(crate) fn gathered_reply(value: Value) -> Result<QuotaGathered, OriginError> {
+pub(crate) fn gathered_reply(value: Value) -> Result<QuotaReports, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
-    let forgot_at = forgot_at(&mut fields)?;
+    let lost_data_at = lost_data_at(&mut fields)?;
     let mut reports = Vec::new();
     while let Ok(node) = fields.text() {
         let Ok(text) = fields.long_text() else { return Err(nonsense(&node)) };
         let Ok(id) = u64::from_str_radix(&node, 16) else { return Err(nonsense(&node)) };
         reports.extend(parse_report(NodeId(id), &text));
     }
-    Ok(QuotaGathered { now, forgot_at, reports })
+    Ok(QuotaReports { now, lost_data_at, reports })
 }
 
 /// What is wrong with the key comes in its place.
-pub(super) fn forgot_at(fields: &mut Fields) -> Result<Nanos, OriginError> {
+pub(super) fn lost_data_at(fields: &mut Fields) -> Result<Nanos, OriginError> {
     match fields.next()? {
         Value::Int(micros) => Ok(from_micros(u64::try_from(micros).map_err(|_| nonsense("no time"))?)),
         Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
@@ -85,7 +86,7 @@ pub(super) fn forgot_at(fields: &mut Fields) -> Result<Nanos, OriginError> {
     }
 }
 
-pub(crate) fn told_reply(value: Value) -> Result<(), OriginError> {
+pub(crate) fn published_reply(value: Value) -> Result<(), OriginError> {
     match value {
         Value::Int(1) => Ok(()),
         Value::BulkString(problem) => Err(nonsense(&shown(&problem))),
@@ -120,7 +121,7 @@ fn parse_report(node: NodeId, text: &str) -> Option<QuotaReport> {
     Some(QuotaReport { node, applied, version, offered, leaves: false })
 }
 
-fn parse_offered(entry: &str) -> Option<Offered> {
+fn parse_offered(entry: &str) -> Option<OfferedDemand> {
     let mut parts = entry.split(',');
     let key = parse_key(parts.next()?)?;
     let kind = parts.next()?;
@@ -134,7 +135,7 @@ fn parse_offered(entry: &str) -> Option<Offered> {
         "g" => Spec::Gcra { rate: parse_rate(a, b)?, burst: Burst::new(amount).ok()? },
         _ => return None,
     };
-    Some(Offered { key, spec, is_abuse, milli_per_second })
+    Some(OfferedDemand { key, spec, is_abuse, milli_per_second })
 }
 
 /// A rate's period may be shorter than what a rate is given in: its parts are in lowest terms.
@@ -146,7 +147,7 @@ fn parse_rate(numerator_ns: u64, denominator: u64) -> Option<Rate> {
 fn news_text(news: &QuotaNews) -> String {
     let Share { version, index, members, is_active } = news.share;
     let mut text = format!("{version},{index},{members},{}|", u8::from(is_active));
-    for ToldSlice { key, lease } in news.slices.iter().take(QUOTA_KEYS_MAX) {
+    for SliceReport { key, lease } in news.slices.iter().take(QUOTA_KEYS_MAX) {
         let Lease { size: SliceSize { amount, rate_parts }, whole, until, rises } = *lease;
         let (key, until, rises) = (key.get(), until.get(), rises.get());
         let _ = write!(text, "{key:032x},{amount},{rate_parts},{whole},{until},{rises};");
@@ -171,13 +172,13 @@ fn parse_news(text: &str) -> Option<QuotaNews> {
     (slices.len() <= QUOTA_KEYS_MAX).then_some(QuotaNews { stamp, share, slices })
 }
 
-fn parse_slice(entry: &str) -> Option<ToldSlice> {
+fn parse_slice(entry: &str) -> Option<SliceReport> {
     let (key, rest) = entry.split_once(',')?;
     let mut parts = rest.split(',').map(|part| part.parse::<u64>().ok());
     let mut number = || parts.next()?;
     let size = SliceSize { amount: number()?, rate_parts: u32::try_from(number()?).ok()? };
     let (whole, until, rises) = (number()?, Nanos::new(number()?), Nanos::new(number()?));
-    Some(ToldSlice { key: parse_key(key)?, lease: Lease { size, whole, until, rises } })
+    Some(SliceReport { key: parse_key(key)?, lease: Lease { size, whole, until, rises } })
 }
 
 pub(super) fn parse_key(text: &str) -> Option<KeyId> {
@@ -205,7 +206,7 @@ mod tests {
             gcra(1, 366 * 86_400_000),
             gcra(1_000_000, 1),
         ];
-        let offered = specs.into_iter().zip(1_u8..).map(|(spec, number)| Offered {
+        let offered = specs.into_iter().zip(1_u8..).map(|(spec, number)| OfferedDemand {
             key: KeyId::from_hash(u128::from(number) << 100),
             spec,
             is_abuse: number % 2 == 0,
@@ -221,7 +222,7 @@ mod tests {
             until: Nanos::from_secs(1 << 30),
             rises: Nanos::MAX,
         };
-        let slice = |number| ToldSlice { key: KeyId::from_hash(u128::MAX / number), lease: lease(3) };
+        let slice = |number| SliceReport { key: KeyId::from_hash(u128::MAX / number), lease: lease(3) };
         let share = Share { version: 4, index: 1, members: 3, is_active: true };
         QuotaNews { stamp: 1 << 50, share, slices: vec![slice(2), slice(3)] }
     }
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn what_all_nodes_report_fits_one_answer_however_many_they_are() {
         let rate = Rate::new(9_007_199_254_740_991, Nanos::from_secs(366 * 86_400)).unwrap();
-        let offered = Offered {
+        let offered = OfferedDemand {
             key: KeyId::from_hash(u128::MAX),
             spec: Spec::Gcra { rate, burst: Burst::new(NUMBER_MAX).unwrap() },
             is_abuse: true,
@@ -264,7 +265,10 @@ mod tests {
             }
         }
         for value in [Value::Nil, Value::Int(2), Value::Array(vec![]), Value::Array(vec![Value::Int(1); 3])] {
-            assert!(heard_reply(value.clone()).is_err() && told_reply(value.clone()).is_err(), "{value:?}");
+            assert!(
+                read_reply(value.clone()).is_err() && published_reply(value.clone()).is_err(),
+                "{value:?}"
+            );
         }
         for third in [Value::Nil, Value::Int(-1), Value::BulkString(b"wrong".to_vec())] {
             let value = Value::Array(vec![Value::Int(1), Value::Int(1), third]);

@@ -5,7 +5,7 @@ use super::call::count;
 use super::name;
 use super::reply::{Fields, nonsense};
 use crate::OriginError;
-use crate::record::{Eviction, Incarnation, Pulse, Pulsed, RecordReading, ShardRecord};
+use crate::record::{Eviction, Incarnation, Pulse, PulseReply, RecordReading, ShardRecord};
 use crate::redis::wire::{Arguments, Value};
 use crate::store::resolution::micros_ceil;
 
@@ -28,7 +28,7 @@ pub(crate) fn pulse_call(pulse: &Pulse, slot: u16) -> ScriptCall {
     ScriptCall { slot, keys, args, syncs: Vec::new(), is_reading: false }
 }
 
-pub(crate) fn pulse_reply(value: Value) -> Result<Pulsed, OriginError> {
+pub(crate) fn pulse_reply(value: Value) -> Result<PulseReply, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let incarnation = fields.text()?;
@@ -44,7 +44,7 @@ pub(crate) fn pulse_reply(value: Value) -> Result<Pulsed, OriginError> {
     let eviction =
         keys.filter(|_| !policy.is_empty()).map(|keys| Eviction { is_allowed: policy != "noeviction", keys });
     let record = ShardRecord { incarnation: Incarnation(parsed), is_recovering };
-    Ok(Pulsed { record, unconfirmed, now, eviction })
+    Ok(PulseReply { record, unconfirmed, now, eviction })
 }
 
 /// Reads the record of the shard that owns `slot`.

@@ -6,11 +6,11 @@ use super::world_reply::world_view;
 use crate::redis::wire::Value;
 use crate::store::REFUSED_BEFORE;
 use crate::store::resolution::from_micros;
-use crate::{Alive, Exchange, Heartbeat, KeyError, OriginError, Reset, ResetLog, ResetPosition};
+use crate::{Exchange, Heartbeat, HeartbeatReply, KeyError, OriginError, Reset, ResetLog, ResetPosition};
 use smallvec::SmallVec;
 use tidegate_core::counts::CellReply;
 use tidegate_core::exchange::{CountReply, CountSync, KeyReply, KeySync};
-use tidegate_core::gcra_sync::Busy;
+use tidegate_core::gcra_sync::BusyPeriod;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{KeyId, Nanos};
 
@@ -36,7 +36,7 @@ pub(crate) fn replies(
     Ok((now, replies.collect()))
 }
 
-pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<Alive, OriginError> {
+pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<HeartbeatReply, OriginError> {
     let mut fields = Fields::of(value)?;
     let now = fields.present()?;
     let outcome = fields.text()?;
@@ -44,7 +44,7 @@ pub(crate) fn heartbeat_reply(heartbeat: &Heartbeat, value: Value) -> Result<Ali
         "alive" => {
             let nodes = fields.owners()?;
             let world = world_view(&fields.text()?)?;
-            Ok(Alive { nodes, now, world, keeps_no_records: fields.count()? == 1 })
+            Ok(HeartbeatReply { nodes, now, world, keeps_no_records: fields.count()? == 1 })
         }
         "no secret" => Err(OriginError::Refused { message: REFUSED_BEFORE.to_owned() }),
         "other secret" => {
@@ -106,7 +106,7 @@ fn key_reply(sync: &KeySync, mut fields: Fields) -> Result<KeyReply, OriginError
         }
         CountSync::Gcra { .. } => (fields.gcra_counts()?, fields.count()?, fields.optional_instant()?),
     };
-    let granted = fields.granted(sync.wants.asks.len())?;
+    let granted = fields.granted(sync.request.asks.len())?;
     let component_before = fields.number()?;
     fields.end()?;
     Ok(KeyReply { epoch, counts, granted, drawn, retry_after, component_before })
@@ -206,7 +206,7 @@ impl Fields {
 
     fn gcra_counts(&mut self) -> Result<CountReply, OriginError> {
         let (stored, owners) = (self.count()?, self.owners()?);
-        let busy = Busy { tat: self.instant()?, since: self.instant()? };
+        let busy = BusyPeriod { tat: self.instant()?, since: self.instant()? };
         Ok(CountReply::Gcra { busy, stored, owners })
     }
 

@@ -3,8 +3,8 @@
 use super::{ScriptCall, calls, heartbeat_reply, replies, reset_reply, slot_of};
 use crate::redis::wire::Value;
 use crate::{Exchange, Grant, Heartbeat, KeyError, OriginError};
-use tidegate_core::exchange::{CellSync, CountSync, KeySync, Wants, WindowSync};
-use tidegate_core::gcra_sync::{Busy, GcraSync};
+use tidegate_core::exchange::{CellSync, CountSync, GrantRequest, KeySync, WindowSync};
+use tidegate_core::gcra_sync::{BusyPeriod, GcraSync};
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{KeyId, Nanos, Rate, Sequence, WorldPolicy, WorldView};
 
@@ -22,11 +22,11 @@ fn sync(number: u128) -> KeySync {
         })
     } else {
         let rate = Rate::new(700_000, Nanos::from_secs(1)).unwrap();
-        let (oldest, busy) = (Nanos::new(1_000_000_002), Busy::default());
+        let (oldest, busy) = (Nanos::new(1_000_000_002), BusyPeriod::default());
         CountSync::Gcra { sync: GcraSync { cumulative: 7, acked: 6, sent: 6, oldest, busy, rate }, burst: 5 }
     };
-    let wants = Wants { asks: [1, 2].as_slice().into(), draw: true, ..Wants::default() };
-    KeySync { key: KeyId::from_hash(number), epoch: 1, counts, wants, settled: Default::default() }
+    let request = GrantRequest { asks: [1, 2].as_slice().into(), draw: true, ..GrantRequest::default() };
+    KeySync { key: KeyId::from_hash(number), epoch: 1, counts, request, ended_holds: Default::default() }
 }
 
 fn exchange(count: u128, grant: Grant) -> Exchange {
@@ -177,7 +177,7 @@ fn mad_answers_to_heartbeats_and_resets_are_nonsense() {
         fingerprint: 2,
         alive_for: Nanos::ZERO,
         leaves: false,
-        heard: 0,
+        applied: 0,
         acceptance: crate::Acceptance::default(),
     };
     let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());

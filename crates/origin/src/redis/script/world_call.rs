@@ -4,7 +4,7 @@ use super::call::count;
 use super::name::{self, Names};
 use super::{SYNCS_MAX, ScriptCall};
 use crate::redis::wire::Arguments;
-use crate::{Lead, LeadWish, Letter, OriginId, WorldCell};
+use crate::{LeaderCandidate, LeaderRequest, OriginId, PublishRequest, WorldCell};
 use std::collections::BTreeMap;
 use tidegate_core::{CellId, KeyId, Nanos, WorldPolicy, WorldView};
 
@@ -18,37 +18,37 @@ fn of_nodes(names: &[&str], args: Arguments) -> ScriptCall {
     ScriptCall { slot: name::slot_of_nodes(), keys, args, syncs: Vec::new(), is_reading: false }
 }
 
-pub(crate) fn lead_call(lead: &Lead) -> ScriptCall {
+pub(crate) fn lead_call(lead: &LeaderCandidate) -> ScriptCall {
     let mut args = Arguments::default();
     args.write(format_args!("{:016x}", lead.node.0));
-    match lead.wish {
-        LeadWish::Lead { lease } => count(&mut args, lease.as_millis_ceil().max(1)),
-        LeadWish::GiveUp => args.text(""),
+    match lead.request {
+        LeaderRequest::Lead { lease } => count(&mut args, lease.as_millis_ceil().max(1)),
+        LeaderRequest::GiveUp => args.text(""),
     }
     match lead.proposed {
-        Some(OriginId { id, life }) => args.write(format_args!("{id:016x}:{life:016x}")),
+        Some(OriginId { id, incarnation }) => args.write(format_args!("{id:016x}:{incarnation:016x}")),
         None => args.text(""),
     }
-    of_nodes(&[name::WORKER, name::ORIGIN, name::LIVE_NODES, name::HEARD], args)
+    of_nodes(&[name::WORKER, name::ORIGIN, name::LIVE_NODES, name::APPLIED_VERSIONS], args)
 }
 
-/// A letter's cell is written so that the order of texts is the order of cells.
-pub(crate) fn put_call(letters: &[Letter]) -> ScriptCall {
+/// A publish request's cell is written so that the order of texts is the order of cells.
+pub(crate) fn enqueue_call(requests: &[PublishRequest]) -> ScriptCall {
     let mut args = Arguments::default();
-    for Letter { cell, limit, expires, name } in letters {
+    for PublishRequest { cell, limit, expires, name } in requests {
         args.write(format_args!("{:032x}:{:04x}:{:016x}", cell.key.get(), cell.epoch, cell.sequence.0));
         args.write(format_args!("{limit}:{}:{name}", expires.as_millis_ceil()));
     }
-    of_nodes(&[name::MAIL, name::LETTERS], args)
+    of_nodes(&[name::PUBLISH_QUEUE, name::PUBLISH_REQUESTS], args)
 }
 
 pub(crate) fn take_call(most: u16) -> ScriptCall {
     let mut args = Arguments::default();
     count(&mut args, u64::from(most));
-    of_nodes(&[name::MAIL, name::LETTERS], args)
+    of_nodes(&[name::PUBLISH_QUEUE, name::PUBLISH_REQUESTS], args)
 }
 
-pub(crate) fn tell_call(view: &WorldView) -> ScriptCall {
+pub(crate) fn publish_view_call(view: &WorldView) -> ScriptCall {
     let mut args = Arguments::default();
     let WorldView { regions, version, policy } = view;
     match policy {

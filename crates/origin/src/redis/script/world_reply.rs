@@ -3,27 +3,27 @@
 use super::ScriptCall;
 use super::reply::{Fields, nonsense, shown};
 use crate::redis::wire::Value;
-use crate::{CellTotal, KeyError, Leading, Letter, OriginError, OriginId};
+use crate::{CellTotal, KeyError, LeaderStatus, OriginError, OriginId, PublishRequest};
 use std::sync::Arc;
 use tidegate_core::limit::NUMBER_MAX;
 use tidegate_core::{CellId, KeyId, Nanos, Sequence, WorldPolicy, WorldView};
 
-pub(crate) fn lead_reply(value: Value) -> Result<Leading, OriginError> {
+pub(crate) fn lead_reply(value: Value) -> Result<LeaderStatus, OriginError> {
     let mut fields = array(value)?;
     let now = fields.present()?;
     let is_leader = fields.count()? == 1;
     let origin = fields.text()?;
     let parsed = origin.split_once(':').and_then(|(id, life)| {
         let number = |text| u64::from_str_radix(text, 16).ok();
-        Some(OriginId { id: number(id)?, life: number(life)? })
+        Some(OriginId { id: number(id)?, incarnation: number(life)? })
     });
-    let heard_by_all = fields.count()?;
+    let applied_by_all = fields.count()?;
     fields.end()?;
     let origin = match parsed {
         None if !origin.is_empty() || is_leader => return Err(nonsense(&origin)),
         parsed => parsed,
     };
-    Ok(Leading { is_leader, origin, heard_by_all, now })
+    Ok(LeaderStatus { is_leader, origin, applied_by_all, now })
 }
 
 pub(crate) fn put_reply(value: Value) -> Result<u64, OriginError> {
@@ -33,17 +33,17 @@ pub(crate) fn put_reply(value: Value) -> Result<u64, OriginError> {
     }
 }
 
-/// A letter that can't be read is left out: the nodes name its cell again.
-pub(crate) fn take_reply(value: Value) -> Result<Vec<Letter>, OriginError> {
+/// A publish request that can't be read is left out: the nodes name its cell again.
+pub(crate) fn take_reply(value: Value) -> Result<Vec<PublishRequest>, OriginError> {
     let Value::Array(texts) = value else { return Err(problem(&value)) };
-    let letters = texts.chunks_exact(2).filter_map(|pair| match pair {
-        [Value::BulkString(cell), Value::BulkString(rest)] => letter(cell, rest),
+    let requests = texts.chunks_exact(2).filter_map(|pair| match pair {
+        [Value::BulkString(cell), Value::BulkString(rest)] => request(cell, rest),
         _ => None,
     });
-    Ok(letters.collect())
+    Ok(requests.collect())
 }
 
-fn letter(cell: &[u8], rest: &[u8]) -> Option<Letter> {
+fn request(cell: &[u8], rest: &[u8]) -> Option<PublishRequest> {
     let (cell, rest) = (std::str::from_utf8(cell).ok()?, std::str::from_utf8(rest).ok()?);
     let mut parts = cell.split(':');
     let key = u128::from_str_radix(parts.next()?, 16).ok()?;
@@ -52,7 +52,7 @@ fn letter(cell: &[u8], rest: &[u8]) -> Option<Letter> {
     let (limit, rest) = rest.split_once(':')?;
     let (expires_ms, name) = rest.split_once(':')?;
     let limit = limit.parse().ok().filter(|limit| *limit <= NUMBER_MAX)?;
-    Some(Letter {
+    Some(PublishRequest {
         cell: CellId { key: KeyId::from_hash(key), epoch, sequence: Sequence(sequence) },
         limit,
         expires: Nanos::from_millis(expires_ms.parse().ok()?),
@@ -60,7 +60,7 @@ fn letter(cell: &[u8], rest: &[u8]) -> Option<Letter> {
     })
 }
 
-pub(crate) fn tell_reply(value: Value) -> Result<(), OriginError> {
+pub(crate) fn published_view_reply(value: Value) -> Result<(), OriginError> {
     match value {
         Value::Int(1) => Ok(()),
         other => Err(problem(&other)),

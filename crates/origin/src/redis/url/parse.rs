@@ -3,7 +3,7 @@
 //! Errors never repeat what stands where credentials may stand: `redis://user:secret` without a host looks
 //! like a host and its port.
 
-use super::{Credentials, Place, RedisUrl, SENTINEL_PORT, SERVER_PORT, Secret, Tls, UrlError};
+use super::{Credentials, RedisUrl, SENTINEL_PORT, SERVER_PORT, Secret, Tls, Topology, UrlError};
 use crate::redis::address::Address;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -33,14 +33,14 @@ pub(super) fn url(text: &str) -> Result<RedisUrl, UrlError> {
     let parts = split(text.trim())?;
     let mut parameters = Parameters::read(&parts)?;
     let credentials = parts.login.map(login).transpose()?.unwrap_or_default();
-    let (place, database) = match parts.kind {
-        Kind::Standalone => (Place::Standalone(single_host(parts.hosts)?), database_of(parts.path)?),
+    let (topology, database) = match parts.kind {
+        Kind::Standalone => (Topology::Standalone(single_host(parts.hosts)?), database_of(parts.path)?),
         Kind::Cluster => (cluster(&parts)?, 0),
         Kind::Sentinel => sentinel(&parts, &mut parameters)?,
-        Kind::Unix => (Place::Standalone(socket(&parts)?), parameters.database.unwrap_or(0)),
+        Kind::Unix => (Topology::Standalone(socket(&parts)?), parameters.database.unwrap_or(0)),
     };
     let tls = parts.with_tls.then_some(Tls { authorities: parameters.authorities });
-    Ok(RedisUrl { place, credentials, database, tls })
+    Ok(RedisUrl { topology, credentials, database, tls })
 }
 
 fn error(part: &'static str, problem: &'static str, remedy: impl Into<String>) -> UrlError {
@@ -56,8 +56,9 @@ fn split(text: &str) -> Result<Parts<'_>, UrlError> {
     if rest.contains('#') {
         return Err(credentials("has a bare # in it, or a # stands elsewhere, where it means nothing"));
     }
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let (topology, query) =
+        rest.split_once('?').map_or((rest, None), |(topology, query)| (topology, Some(query)));
+    let (authority, path) = topology.split_at(topology.find('/').unwrap_or(topology.len()));
     // A bare / or ? in a password ends the authority: what follows has the @.
     if path.contains('@') || query.is_some_and(|query| query.contains('@')) {
         return Err(credentials("has a bare / or ? in it, or a bare @ stands after the hosts"));
@@ -153,14 +154,14 @@ fn wrong_database() -> UrlError {
     error("database", "isn't a number", "write it as in redis://redis.example:6379/2, or leave it out")
 }
 
-fn cluster(parts: &Parts<'_>) -> Result<Place, UrlError> {
+fn cluster(parts: &Parts<'_>) -> Result<Topology, UrlError> {
     if database_of(parts.path)? != 0 {
         return Err(error("database", "of a cluster is always 0", "leave it out"));
     }
-    Ok(Place::Cluster(host_list(parts.hosts, SERVER_PORT)?))
+    Ok(Topology::Cluster(host_list(parts.hosts, SERVER_PORT)?))
 }
 
-fn sentinel(parts: &Parts<'_>, parameters: &mut Parameters) -> Result<(Place, u32), UrlError> {
+fn sentinel(parts: &Parts<'_>, parameters: &mut Parameters) -> Result<(Topology, u32), UrlError> {
     let example = "write it after the hosts, as in redis+sentinel://sentinel.example:26379/mymaster";
     let path = parts.path.strip_prefix('/').unwrap_or_default();
     let (master, database) = path.split_once('/').unwrap_or((path, ""));
@@ -168,7 +169,7 @@ fn sentinel(parts: &Parts<'_>, parameters: &mut Parameters) -> Result<(Place, u3
     let master = decoded(master).filter(|master| !master.is_empty()).ok_or_else(wrong)?;
     let sentinels = host_list(parts.hosts, SENTINEL_PORT)?;
     let credentials = std::mem::take(&mut parameters.sentinel);
-    Ok((Place::Sentinel { sentinels, master, credentials }, database_of(database)?))
+    Ok((Topology::Sentinel { sentinels, master, credentials }, database_of(database)?))
 }
 
 fn socket(parts: &Parts<'_>) -> Result<Address, UrlError> {

@@ -32,7 +32,7 @@ fn standalone_urls_are_read() {
     ];
     for (text, address, database) in table {
         let url = read(text);
-        assert_eq!(url.place, Place::Standalone(address), "{text}");
+        assert_eq!(url.topology, Topology::Standalone(address), "{text}");
         assert_eq!(url.database, database, "{text}");
         assert_eq!(url.tls, None, "{text}");
     }
@@ -56,11 +56,11 @@ fn credentials_are_decoded() {
 #[test]
 fn clusters_and_sentinels_are_lists() {
     let url = read("redis+cluster://a:1,[::1]:2,c");
-    assert_eq!(url.place, Place::Cluster(vec![tcp("a", 1), tcp("::1", 2), tcp("c", 6379)]));
+    assert_eq!(url.topology, Topology::Cluster(vec![tcp("a", 1), tcp("::1", 2), tcp("c", 6379)]));
 
     let url =
         read("redis+sentinel://ann:secret@a,b:5/my%2Fmaster/2?sentinel_user=eve&sentinel_password=s%26w");
-    let Place::Sentinel { sentinels, master, credentials } = url.place else { panic!("not sentinels") };
+    let Topology::Sentinel { sentinels, master, credentials } = url.topology else { panic!("not sentinels") };
     assert_eq!(sentinels, [tcp("a", 26379), tcp("b", 5)]);
     assert_eq!(master, "my/master");
     assert_eq!(credentials.user.as_deref(), Some("eve"));

@@ -25,7 +25,7 @@ fn text(app: &App, login: &Login) -> String {
         return text;
     }
     text.push_str("# Stats\r\n");
-    for (name, count) in app.engine.stats().named().into_iter().chain(COUNTERS.named()) {
+    for (name, count) in app.engine.stats().counts_by_name().into_iter().chain(COUNTERS.counts_by_name()) {
         // Writing to a string can't fail.
         let _ = write!(text, "{name}:{count}\r\n");
     }

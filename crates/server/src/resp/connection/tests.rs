@@ -1,7 +1,7 @@
 //! A connection over a pipe as narrow as the test wants it.
 
 use super::*;
-use crate::pipeline::{Connection, Then};
+use crate::pipeline::{Connection, NextStep};
 use crate::progress::Progress;
 use std::future::poll_fn;
 use std::task::Poll;
@@ -101,7 +101,7 @@ async fn a_connection_holds_buffers_only_while_something_is_in_them() {
     };
     client.write_all(b"PING\r\nPI").await.unwrap();
     assert_eq!(connection.read().await.unwrap(), 8);
-    assert_eq!(connection.answer().await.unwrap(), Then::Read);
+    assert_eq!(connection.answer().await.unwrap(), NextStep::Read);
     assert!(connection.has_begun_a_request());
     client.write_all(b"NG\r\n").await.unwrap();
     assert_eq!(connection.read().await.unwrap(), 4);

@@ -16,13 +16,13 @@ fn drain(input: &mut &[u8], parsed: &mut Parsed) {
     while parsed.error.is_none() {
         let mut words = Words::new();
         let length = match next(input, &mut words) {
-            Ok(Next::Incomplete) => return,
-            Ok(Next::Nothing { length }) => length,
-            Ok(Next::Command { length }) => {
+            Ok(ParseResult::Incomplete) => return,
+            Ok(ParseResult::Nothing { length }) => length,
+            Ok(ParseResult::Command { length }) => {
                 parsed.commands.push(words.get().iter().map(|word| word.to_vec()).collect());
                 length
             }
-            Ok(Next::Inline { line, length }) => match inline::split(line) {
+            Ok(ParseResult::Inline { line, length }) => match inline::split(line) {
                 Ok(words) => {
                     parsed.commands.push(words);
                     length

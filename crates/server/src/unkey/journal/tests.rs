@@ -1,7 +1,7 @@
 //! What is on the disk after a change, a crash, and damage.
 
 use super::*;
-use crate::unkey::requests::Named;
+use crate::unkey::requests::LimitTarget;
 use std::borrow::Cow;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,12 +43,12 @@ impl Drop for Directory {
 }
 
 fn change(identifier: &str, limit: Option<u64>) -> Change {
-    let named = Named { namespace: Cow::Borrowed("n \"é\""), identifier: Cow::Borrowed(identifier) };
+    let named = LimitTarget { namespace: Cow::Borrowed("n \"é\""), identifier: Cow::Borrowed(identifier) };
     let period = Period::new(Nanos::from_secs(60)).unwrap();
     Change::new("default", &named, limit.map(|limit| Override::new(Limit::new(limit).unwrap(), period)))
 }
 
-fn names(in_force: &InForce) -> Vec<(String, u64)> {
+fn names(in_force: &OverridesInForce) -> Vec<(String, u64)> {
     let mut names = Vec::new();
     in_force.each(|change| {
         let limit = change.to.as_ref().unwrap().numbers().0.get();
@@ -58,15 +58,15 @@ fn names(in_force: &InForce) -> Vec<(String, u64)> {
     names
 }
 
-fn made(journal: &mut Journal, in_force: &mut InForce, mut change: Change) {
+fn made(journal: &mut Journal, in_force: &mut OverridesInForce, mut change: Change) {
     in_force.apply(&mut change).unwrap();
-    journal.keep(&change, in_force);
+    journal.append(&change, in_force);
 }
 
 #[test]
 fn the_next_process_finds_every_change_as_it_was_made() {
     let directory = Directory::new();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     for (identifier, limit) in
         [("a", Some(1)), ("vip_*", Some(0)), ("a", Some(3)), ("b", Some(4)), ("b", None)]
     {
@@ -74,7 +74,7 @@ fn the_next_process_finds_every_change_as_it_was_made() {
         assert_eq!(directory.restored(), names(&in_force), "after {identifier}");
     }
     let again = Journal::new(directory.data()).read();
-    let id = |in_force: &InForce| {
+    let id = |in_force: &OverridesInForce| {
         in_force.namespace("default", "n \"é\"").unwrap().named("a").unwrap().1.id().to_owned()
     };
     assert_eq!(id(&again), id(&in_force));
@@ -84,7 +84,7 @@ fn the_next_process_finds_every_change_as_it_was_made() {
 #[test]
 fn a_process_that_goes_on_keeps_what_the_one_before_it_kept() {
     let directory = Directory::new();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     made(&mut journal, &mut in_force, change("a", Some(1)));
     drop(journal);
     let mut journal = Journal::new(directory.data());
@@ -96,7 +96,7 @@ fn a_process_that_goes_on_keeps_what_the_one_before_it_kept() {
 #[test]
 fn lines_that_say_nothing_any_more_are_dropped_in_time() {
     let directory = Directory::new();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     for limit in 0..3 {
         made(&mut journal, &mut in_force, change("a", Some(limit)));
     }
@@ -113,7 +113,7 @@ fn lines_that_say_nothing_any_more_are_dropped_in_time() {
 #[test]
 fn a_line_that_a_crash_cut_off_is_nothing() {
     let directory = Directory::new();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     made(&mut journal, &mut in_force, change("a", Some(1)));
     made(&mut journal, &mut in_force, change("b", Some(2)));
     let text = directory.text();
@@ -125,7 +125,7 @@ fn a_line_that_a_crash_cut_off_is_nothing() {
 #[test]
 fn of_a_damaged_file_what_can_be_read_is_used_and_the_rest_set_aside() {
     let directory = Directory::new();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     for identifier in ["a", "b", "c"] {
         made(&mut journal, &mut in_force, change(identifier, Some(1)));
     }
@@ -153,7 +153,7 @@ fn a_file_of_another_version_is_set_aside_whole() {
 fn what_can_not_be_written_is_in_force_and_is_written_when_it_can() {
     let directory = Directory::new();
     fs::write(directory.data(), "not a directory").unwrap();
-    let (mut journal, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut journal, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     made(&mut journal, &mut in_force, change("a", Some(1)));
     assert!(journal.is_failing);
     fs::remove_file(directory.data()).unwrap();
@@ -165,7 +165,7 @@ fn what_can_not_be_written_is_in_force_and_is_written_when_it_can() {
 #[test]
 fn a_second_node_in_the_same_directory_leaves_the_firsts_alone() {
     let directory = Directory::new();
-    let (mut first, mut in_force) = (Journal::new(directory.data()), InForce::default());
+    let (mut first, mut in_force) = (Journal::new(directory.data()), OverridesInForce::default());
     made(&mut first, &mut in_force, change("a", Some(1)));
     let mut second = Journal::new(directory.data());
     let mut of_second = second.read();

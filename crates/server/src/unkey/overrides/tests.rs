@@ -10,20 +10,20 @@ fn to(limit: u64) -> Option<Override> {
 }
 
 fn change(namespace: &str, identifier: &str, to: Option<Override>) -> Change {
-    let named = Named { namespace: Cow::Borrowed(namespace), identifier: Cow::Borrowed(identifier) };
+    let named = LimitTarget { namespace: Cow::Borrowed(namespace), identifier: Cow::Borrowed(identifier) };
     Change::new("default", &named, to)
 }
 
 /// A namespace in which each identifier has its place as its limit.
-fn in_force(identifiers: &[&str]) -> InForce {
-    let mut in_force = InForce::default();
+fn in_force(identifiers: &[&str]) -> OverridesInForce {
+    let mut in_force = OverridesInForce::default();
     for (limit, identifier) in (1..).zip(identifiers) {
         in_force.apply(&mut change("n", identifier, to(limit))).unwrap();
     }
     in_force
 }
 
-fn applied(in_force: &InForce, identifier: &str) -> Option<u64> {
+fn applied(in_force: &OverridesInForce, identifier: &str) -> Option<u64> {
     let namespace = in_force.namespace("default", "n")?;
     namespace.applied_to(identifier).map(|applied| applied.numbers().0.get())
 }
@@ -61,13 +61,13 @@ fn nothing_applies_where_nothing_was_set() {
     assert_eq!(applied(&in_force, "c"), None);
     assert!(in_force.namespace("default", "other").is_none());
     assert!(in_force.namespace("other", "n").is_none(), "tenants don't meet");
-    assert!(InForce::default().namespace("default", "n").is_none());
+    assert!(OverridesInForce::default().namespace("default", "n").is_none());
 }
 
 #[test]
 fn one_that_is_set_again_keeps_its_id_and_one_that_was_deleted_gets_another() {
     let mut in_force = in_force(&["u*"]);
-    let id = |in_force: &InForce| {
+    let id = |in_force: &OverridesInForce| {
         let namespace = in_force.namespace("default", "n")?;
         namespace.named("u*").map(|(_, found)| found.id().to_owned())
     };
@@ -111,8 +111,8 @@ fn an_override_is_found_by_its_text_or_its_id_and_listed_by_the_alphabet() {
 
 #[test]
 fn a_namespace_has_room_for_so_many_texts_between_two_stars() {
-    let mut in_force = InForce::default();
-    let set = |in_force: &mut InForce, identifier: &str| {
+    let mut in_force = OverridesInForce::default();
+    let set = |in_force: &mut OverridesInForce, identifier: &str| {
         let mut change = change("n", identifier, to(1));
         in_force.leaves_room_for_others(&change)?;
         in_force.apply(&mut change)
@@ -134,12 +134,12 @@ fn a_namespace_has_room_for_so_many_texts_between_two_stars() {
 
 #[test]
 fn a_namespace_and_a_node_have_room_for_so_many() {
-    let mut in_force = InForce::default();
+    let mut in_force = OverridesInForce::default();
     for number in 0..NODE_OVERRIDES_MAX {
         let namespace = format!("n{}", number / NAMESPACE_OVERRIDES_MAX);
         in_force.apply(&mut change(&namespace, &format!("u{number}"), to(1))).unwrap();
     }
-    let rejected = |in_force: &mut InForce, namespace: &str, identifier: &str| {
+    let rejected = |in_force: &mut OverridesInForce, namespace: &str, identifier: &str| {
         let refusal = in_force.apply(&mut change(namespace, identifier, to(1))).unwrap_err().refusal();
         (refusal.code, refusal.message)
     };
@@ -161,7 +161,7 @@ fn a_tenant_may_set_as_many_as_are_left_for_the_others() {
         let namespace = format!("n{}", number / NAMESPACE_OVERRIDES_MAX);
         Change { tenant: tenant.into(), ..change(&namespace, &format!("u{number}"), to) }
     };
-    let mut in_force = InForce::default();
+    let mut in_force = OverridesInForce::default();
     // As many as it may, of `NODE_OVERRIDES_MAX` at most.
     let mut fill = |tenant: &str| {
         let set = (0..NODE_OVERRIDES_MAX).find_map(|number| {
@@ -172,7 +172,7 @@ fn a_tenant_may_set_as_many_as_are_left_for_the_others() {
             }
         });
         let (number, rejected) = set.unwrap();
-        assert_eq!(rejected, Rejected::ShareSpent { count: number });
+        assert_eq!(rejected, OverrideError::ShareSpent { count: number });
         number
     };
     assert_eq!([fill("greedy"), fill("second"), fill("third")], [100_000, 50_000, 25_000]);
@@ -181,6 +181,6 @@ fn a_tenant_may_set_as_many_as_are_left_for_the_others() {
         in_force.leaves_room_for_others(&change).unwrap();
     }
     assert_eq!(in_force.leaves_room_for_others(&of("fourth", 0, to(1))), Ok(()));
-    let refusal = Rejected::ShareSpent { count: 7 }.refusal();
+    let refusal = OverrideError::ShareSpent { count: 7 }.refusal();
     assert_eq!(refusal.code, Code::TooMany);
 }

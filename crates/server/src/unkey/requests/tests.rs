@@ -90,18 +90,22 @@ fn many_limits_are_one_to_a_hundred_and_each_is_named_by_its_place() {
 
 #[test]
 fn overrides_are_read_within_their_own_bounds() {
-    let setting =
-        |body: &str| Setting::read(body.as_bytes()).map(|setting| setting.limit.get()).map_err(|r| r.code);
+    let setting = |body: &str| {
+        OverrideSetting::read(body.as_bytes()).map(|setting| setting.limit.get()).map_err(|r| r.code)
+    };
     let body = r#"{"namespace":"n","identifier":"vip_*","limit":0,"duration":31622400000}"#;
     assert_eq!(setting(body), Ok(0));
     assert_eq!(setting(&body.replace("00000}", "00001}")), Err(Code::OutOfRange));
-    assert_eq!(refused(Named::read(br#"{"namespace":"n"}"#)), (Code::MissingField, "identifier".to_owned()));
-    let listing = Listing::read(br#"{"namespace":"n"}"#).unwrap();
+    assert_eq!(
+        refused(LimitTarget::read(br#"{"namespace":"n"}"#)),
+        (Code::MissingField, "identifier".to_owned())
+    );
+    let listing = OverrideListing::read(br#"{"namespace":"n"}"#).unwrap();
     assert_eq!((listing.count_max, listing.cursor.is_none()), (10, true));
-    let listing = Listing::read(br#"{"namespace":"n","limit":100,"cursor":"c"}"#).unwrap();
+    let listing = OverrideListing::read(br#"{"namespace":"n","limit":100,"cursor":"c"}"#).unwrap();
     assert_eq!((listing.count_max, listing.cursor.as_deref()), (100, Some("c")));
     assert_eq!(
-        refused(Listing::read(br#"{"namespace":"n","limit":101}"#)),
+        refused(OverrideListing::read(br#"{"namespace":"n","limit":101}"#)),
         (Code::OutOfRange, "limit".to_owned())
     );
 }
@@ -112,6 +116,6 @@ proptest! {
         text in r#"(\{|\}|\[|\]|"namespace"|"identifier"|"limit"|"duration"|"cost"|"cursor"|:|,|1|60000|null|"x"| ){0,40}"#
     ) {
         let body = text.as_bytes();
-        let _ = (one_check(body), many_checks(body), Named::read(body), Setting::read(body), Listing::read(body));
+        let _ = (one_check(body), many_checks(body), LimitTarget::read(body), OverrideSetting::read(body), OverrideListing::read(body));
     }
 }

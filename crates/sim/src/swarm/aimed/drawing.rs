@@ -6,7 +6,7 @@ use crate::chaos::situations::{HELPER, SUBJECT, is_of_cell, lands_ms, requests_o
 use crate::coverage::{EventKind, NodeState, StoreState, Triple};
 use crate::fault::Fault;
 use crate::random::Random;
-use crate::scenario::{Audit, Change, Scenario, policy_of_size};
+use crate::scenario::{Audit, LimitChange, Scenario, policy_of_size};
 use crate::simulation::{Simulation, Situation};
 use tidegate_core::Nanos;
 
@@ -123,7 +123,7 @@ pub(super) fn draw(
             let policy = policy_of_size(&scenario.keys[0].policy, 0);
             let mut heard_at = vec![Nanos::MAX; scenario.nodes];
             heard_at[SUBJECT] = later;
-            scenario.changes.push(Change { keys: 0..1, policy, heard_at });
+            scenario.changes.push(LimitChange { keys: 0..1, policy, heard_at });
         }
         (NodeState::Evicted, _) => {
             (2..scenario.keys.len()).for_each(|key| arrive(scenario, later, SUBJECT, key));

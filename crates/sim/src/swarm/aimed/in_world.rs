@@ -6,7 +6,7 @@ use crate::WorldSimulation;
 use crate::chaos::situations::{SUBJECT, history};
 use crate::coverage::{EventKind, NodeState, StoreState, Triple};
 use crate::random::Random;
-use crate::scenario::{Arrival, Audit, Change, KeyPlan, Scenario, policy_of_size};
+use crate::scenario::{Arrival, Audit, KeyPlan, LimitChange, Scenario, policy_of_size};
 use crate::swarm::episode::Episode;
 use crate::world::scenario::{HEADROOM, WorldFault, WorldScenario};
 use tidegate_core::Nanos;
@@ -55,7 +55,7 @@ impl Regions {
             for region in &mut regions {
                 let mut heard_at = vec![at.plus(later); region.nodes];
                 heard_at[SUBJECT] = at;
-                region.changes.push(Change { keys: 0..1, policy, heard_at });
+                region.changes.push(LimitChange { keys: 0..1, policy, heard_at });
             }
         }
         if event == EventKind::RegionJoin {

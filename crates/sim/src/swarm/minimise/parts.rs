@@ -6,7 +6,7 @@
 use super::Search;
 use crate::file::{KEY_FIELDS, NODE_FIELDS, REGION_FIELDS};
 use crate::network::NetworkOptions;
-use crate::scenario::{Change, Scenario};
+use crate::scenario::{LimitChange, Scenario};
 use crate::streams::Streams;
 use crate::swarm::Episode;
 use crate::world::scenario::{WorldFault, WorldScenario};
@@ -212,7 +212,7 @@ fn drop_key(episode: &mut Episode, dropped: usize) {
         renumber_all(&mut world.faults, KEY_FIELDS, dropped);
     }
     // What is changed of that key only is pushed no more.
-    let is_of_it = |change: &Change| change.keys == (dropped..dropped + 1);
+    let is_of_it = |change: &LimitChange| change.keys == (dropped..dropped + 1);
     let changes = &episode.regions()[0].changes;
     let unused: Vec<usize> = (0..changes.len()).filter(|index| is_of_it(&changes[*index])).collect();
     unused.into_iter().rev().for_each(|index| drop_change(episode, index));

@@ -29,7 +29,7 @@ impl Head<'_> {
         output.extend_from_slice(self.status.canonical_reason().unwrap_or("").as_bytes());
         output.extend_from_slice(b"\r\nx-request-id: ");
         output.extend_from_slice(self.id.as_str().as_bytes());
-        if let Some(told) = self.trace.and_then(TraceContext::told) {
+        if let Some(told) = self.trace.and_then(TraceContext::response_header) {
             output.extend_from_slice(b"\r\ntraceparent: ");
             output.extend_from_slice(told.as_bytes());
         }

@@ -1,13 +1,16 @@
 //! How the region stands in the world tier: who it is there, who else is, and what is wrong; what is said of it
 //! once, and what an operator is shown.
 
-use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_SETTLED_EVERY, SETTLED_AFTER, Worker};
+use super::{IMPORT_EVERY, JOIN_EVERY, JOIN_STEADY_EVERY, STEADY_AFTER, WorldWorker};
 use tidegate_core::{Nanos, WorldPolicy, WorldView};
-use tidegate_world::{Component, Cursor, Joined, Member, Membership, OwnerId, Policy, Publish, WorldError};
+use tidegate_world::{
+    Component, Cursor, JoinReply, Member, Membership, OwnerId, PublishPolicy, PublishThreshold, WorldError,
+};
 
+/// The region's membership in the world tier, and when it last published and imported.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
-    pub(super) joined: Option<Joined>,
+pub(super) struct RegionStatus {
+    pub(super) joined: Option<JoinReply>,
     /// All regions that were heard of lately have divided limits by this one too, at some time.
     is_counted_in: bool,
     /// Since when nobody waits to share limits, and all go by who does.
@@ -18,12 +21,12 @@ pub(super) struct Standing {
     rows_in_this_import: usize,
     /// Why nothing works, since it stopped working.
     problem: Option<String>,
-    told: Told,
+    logged: LoggedWarnings,
 }
 
-/// What was said, so that it is said once.
+/// Warnings that were logged, so that each is logged once.
 #[derive(Debug, Default)]
-struct Told {
+struct LoggedWarnings {
     other_policy: bool,
     namesakes: bool,
     implausible: u64,
@@ -59,7 +62,7 @@ pub struct WorkState {
     pub problem: Option<String>,
 }
 
-impl Standing {
+impl RegionStatus {
     pub(super) fn me(&self) -> Option<OwnerId> {
         self.joined.as_ref().map(|joined| joined.me)
     }
@@ -69,8 +72,8 @@ impl Standing {
         let joined = self.joined.as_ref()?;
         let regions = u32::try_from(joined.membership.members.len()).unwrap_or(u32::MAX).max(1);
         let policy = match joined.policy.publish {
-            Publish::Headroom => WorldPolicy::Headroom,
-            Publish::Floor(floor) => WorldPolicy::Floor { thousandths: thousandths(floor) },
+            PublishThreshold::Headroom => WorldPolicy::Headroom,
+            PublishThreshold::Floor(floor) => WorldPolicy::Floor { thousandths: thousandths(floor) },
         };
         Some(WorldView { regions, version: joined.membership.version, policy })
     }
@@ -78,13 +81,13 @@ impl Standing {
     /// Of the regions that were heard of lately, this is the first: it does what only one needs to do.
     pub(super) fn is_first(&self) -> bool {
         let Some(joined) = &self.joined else { return false };
-        let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_FOR;
+        let lately = |member: &&Member| joined.now.minus(member.seen) < tidegate_world::NAMESAKE_TTL;
         joined.membership.members.iter().filter(lately).map(|member| member.owner).min() == Some(joined.me)
     }
 
-    fn settle(&mut self, joined: &Joined, now: Nanos) {
+    fn update_settled(&mut self, joined: &JoinReply, now: Nanos) {
         let Membership { version, members } = &joined.membership;
-        let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_FOR) < joined.now;
+        let is_silent = |member: &Member| member.seen.plus(tidegate_world::NAMESAKE_TTL) < joined.now;
         self.is_counted_in |= members.iter().all(|member| member.applied >= *version || is_silent(member));
         let is_settled = members.iter().all(|member| member.is_active && member.applied >= *version);
         let is_same = self.joined.as_ref().is_some_and(|before| before.membership.version == *version);
@@ -93,8 +96,8 @@ impl Standing {
 
     /// Who waits to share limits shouldn't wait for many intervals.
     fn joins_every(&self, now: Nanos) -> Nanos {
-        let is_settled = self.settled_since.is_some_and(|since| now.minus(since) >= SETTLED_AFTER);
-        if is_settled { JOIN_SETTLED_EVERY } else { JOIN_EVERY }
+        let is_settled = self.settled_since.is_some_and(|since| now.minus(since) >= STEADY_AFTER);
+        if is_settled { JOIN_STEADY_EVERY } else { JOIN_EVERY }
     }
 
     pub(super) fn published(&mut self, now: Nanos) {
@@ -133,22 +136,22 @@ impl Standing {
 
     /// At 1, 2, 4, 8 … of them: told at once, and never a flood.
     pub(super) fn implausible(&mut self, component: &Component) {
-        self.told.implausible += 1;
-        if self.told.implausible.is_power_of_two() {
+        self.logged.implausible += 1;
+        if self.logged.implausible.is_power_of_two() {
             let Component { owner, cell, count, limit, .. } = component;
             tracing::error!(
                 ?owner,
                 ?cell,
                 count,
                 limit,
-                rows = self.told.implausible,
+                rows = self.logged.implausible,
                 "another region's count is more than 16 limits: it counts as 16 limits; look at that region"
             );
         }
     }
 
-    fn told_policy(&mut self, ours: Policy, recorded: Policy) {
-        if ours != recorded && !std::mem::replace(&mut self.told.other_policy, true) {
+    fn log_policy(&mut self, ours: PublishPolicy, recorded: PublishPolicy) {
+        if ours != recorded && !std::mem::replace(&mut self.logged.other_policy, true) {
             tracing::warn!(
                 ?ours,
                 ?recorded,
@@ -158,10 +161,10 @@ impl Standing {
         }
     }
 
-    fn told_namesakes(&mut self, namesakes: u32, region: &str, is_alone: bool) {
+    fn log_namesakes(&mut self, namesakes: u32, region: &str, is_alone: bool) {
         // Processes without a store of their own are an owner each, whatever they are called.
         let is_alarm = namesakes > 0 && !is_alone;
-        if is_alarm && !self.told.namesakes {
+        if is_alarm && !self.logged.namesakes {
             tracing::error!(
                 region,
                 namesakes,
@@ -169,7 +172,7 @@ impl Standing {
                  region the same origin.url"
             );
         }
-        self.told.namesakes = is_alarm;
+        self.logged.namesakes = is_alarm;
     }
 
     pub(super) fn shown(
@@ -181,7 +184,7 @@ impl Standing {
         cells_known: usize,
     ) -> WorkState {
         let joined = self.joined.as_ref();
-        let lag = |joined: &Joined, member: &Member| RegionLag {
+        let lag = |joined: &JoinReply, member: &Member| RegionLag {
             region: member.region.clone(),
             owner: member.owner.0,
             is_active: member.is_active,
@@ -195,7 +198,7 @@ impl Standing {
             owner: joined.map(|joined| joined.me.0),
             regions: regions.into_iter().flatten().collect(),
             membership_version: joined.map_or(0, |joined| joined.membership.version),
-            namesakes: joined.filter(|_| self.told.namesakes).map_or(0, |joined| joined.namesakes),
+            namesakes: joined.filter(|_| self.logged.namesakes).map_or(0, |joined| joined.namesakes),
             is_breaker_open,
             breaker_opened,
             published_at: self.published_at,
@@ -208,39 +211,39 @@ impl Standing {
     }
 }
 
-impl Worker {
-    pub(super) fn joined(&mut self, joined: Result<Joined, WorldError>, now: Nanos) {
-        self.heard_from_store(joined.is_ok(), now);
+impl WorldWorker {
+    pub(super) fn joined(&mut self, joined: Result<JoinReply, WorldError>, now: Nanos) {
+        self.record_store_reply(joined.is_ok(), now);
         let joined = match joined {
             Ok(joined) => joined,
             Err(error) => {
-                self.standing.failed("joining", &error);
+                self.status.failed("joining", &error);
                 // The breaker makes it rarer.
                 self.join_at = now.plus(IMPORT_EVERY);
                 return;
             }
         };
-        self.standing.works();
-        self.standing.told_policy(self.options.policy, joined.policy);
-        self.standing.told_namesakes(joined.namesakes, &self.options.region, self.options.is_alone);
+        self.status.works();
+        self.status.log_policy(self.options.policy, joined.policy);
+        self.status.log_namesakes(joined.namesakes, &self.options.region, self.options.is_alone);
         self.pace.set_interval(joined.policy.interval.max(IMPORT_EVERY));
-        if self.standing.me() != Some(joined.me) {
+        if self.status.me() != Some(joined.me) {
             // As another owner, or for the first time: everything is read.
             (self.cursor, self.has_more, self.import_at) = (Cursor::default(), true, now);
             self.store_restarted();
         }
-        let before = self.standing.view();
-        self.standing.settle(&joined, now);
-        self.standing.joined = Some(joined);
-        self.join_at = now.plus(self.standing.joins_every(now));
-        let after = self.standing.view();
+        let before = self.status.view();
+        self.status.update_settled(&joined, now);
+        self.status.joined = Some(joined);
+        self.join_at = now.plus(self.status.joins_every(now));
+        let after = self.status.view();
         if after != before {
             self.view_at = now;
         }
         let regions = |view: Option<WorldView>| view.map_or(0, |view| view.regions);
         if regions(after) > regions(before) {
             // Each may leave less unheard of than when its cells were last weighed.
-            self.untold.extend(self.cells.weigh_anew());
+            self.unwritten.extend(self.cells.reevaluate());
         }
     }
 }
@@ -257,30 +260,30 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_secs(1_000);
 
-    fn joined(version: u64, applied: u64, is_active: bool) -> Joined {
+    fn joined(version: u64, applied: u64, is_active: bool) -> JoinReply {
         let (owner, region) = (OwnerId(1), "eu".to_owned());
         let me = Member { owner, region, is_active, applied, seen: NOW, confirmed: NOW };
-        let policy = Policy { publish: Publish::Headroom, interval: Nanos::from_secs(5) };
+        let policy = PublishPolicy { publish: PublishThreshold::Headroom, interval: Nanos::from_secs(5) };
         let membership = Membership { version, members: vec![me] };
-        Joined { me: owner, policy, membership, namesakes: 0, now: NOW }
+        JoinReply { me: owner, policy, membership, namesakes: 0, now: NOW }
     }
 
     #[test]
     fn a_region_says_seldom_that_it_is_here_once_nothing_has_changed_for_some_time() {
-        let mut standing = Standing::default();
-        let mut joins = |joined: Joined, now: Nanos| {
-            standing.settle(&joined, now);
-            standing.joined = Some(joined);
-            standing.joins_every(now)
+        let mut status = RegionStatus::default();
+        let mut joins = |joined: JoinReply, now: Nanos| {
+            status.update_settled(&joined, now);
+            status.joined = Some(joined);
+            status.joins_every(now)
         };
-        let later = NOW.plus(SETTLED_AFTER);
+        let later = NOW.plus(STEADY_AFTER);
         assert_eq!(joins(joined(1, 1, true), NOW), JOIN_EVERY);
-        assert_eq!(joins(joined(1, 1, true), later), JOIN_SETTLED_EVERY);
+        assert_eq!(joins(joined(1, 1, true), later), JOIN_STEADY_EVERY);
         // Somebody came: all are asked often until they go by it, and for some time after that.
         assert_eq!(joins(joined(2, 1, true), later), JOIN_EVERY);
         assert_eq!(joins(joined(2, 2, false), later), JOIN_EVERY);
         assert_eq!(joins(joined(2, 2, true), later), JOIN_EVERY);
-        assert_eq!(joins(joined(2, 2, true), later.plus(SETTLED_AFTER)), JOIN_SETTLED_EVERY);
+        assert_eq!(joins(joined(2, 2, true), later.plus(STEADY_AFTER)), JOIN_STEADY_EVERY);
         // A clock that was set back makes it no rarer.
         assert_eq!(joins(joined(2, 2, true), NOW), JOIN_EVERY);
     }

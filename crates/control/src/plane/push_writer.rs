@@ -7,13 +7,16 @@ use super::draft::{Draft, Overlay};
 use super::items;
 use super::json::EntryJson;
 use super::prune::{self, PushesSinceScan};
-use super::{Changed, Conflict, ControlPlane, Entry, Logged, Outcome, PlaneError, Push, Standing};
+use super::{
+    Conflict, ControlPlane, EncodedDelta, PlaneError, Push, PushOutcome, RecordedChange, RuleState,
+    RuleVersion,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_core::Nanos;
 use tidegate_rules::{Delta, RuleChange};
-use tidegate_world::{ENTRIES_AT_ONCE_MAX, ItemsPage, NewEntry, WorldError};
+use tidegate_world::{ENTRIES_AT_ONCE_MAX, NewRuleLogEntry, RuleItemsPage, WorldError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
@@ -27,28 +30,29 @@ const ATTEMPTS_MAX: u32 = 50;
 type Answer<T> = oneshot::Sender<Result<T, PlaneError>>;
 
 #[derive(Debug)]
-pub(super) enum Queued {
-    Push { push: Box<Push>, reply: Answer<Outcome> },
+pub(super) enum QueuedWrite {
+    Push { push: Box<Push>, reply: Answer<PushOutcome> },
     Restore { entries: Vec<EntryJson>, reply: Answer<u64> },
 }
 
+/// Writes queued pushes to the log, and follows what other control planes write.
 #[derive(Debug)]
-pub struct Worker {
+pub struct PushWriter {
     plane: Arc<ControlPlane>,
-    queued: mpsc::Receiver<Queued>,
+    queued: mpsc::Receiver<QueuedWrite>,
     is_loaded: bool,
     pushes_since_scan: PushesSinceScan,
 }
 
 /// A push on its way, and what came of it so far.
-struct Waiting {
+struct PendingPush {
     push: Box<Push>,
-    reply: Answer<Outcome>,
+    reply: Answer<PushOutcome>,
 }
 
-impl Worker {
-    pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<Queued>) -> Self {
-        Worker { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
+impl PushWriter {
+    pub(super) fn new(plane: Arc<ControlPlane>, queued: mpsc::Receiver<QueuedWrite>) -> Self {
+        PushWriter { plane, queued, is_loaded: false, pushes_since_scan: PushesSinceScan::default() }
     }
 
     /// Runs for as long as it is polled.
@@ -70,14 +74,14 @@ impl Worker {
         }
     }
 
-    /// Takes over what others wrote; says so once when that fails, and once when it works again.
+    /// Applies what other control planes wrote. Logs the first failure, and the recovery.
     async fn poll(&mut self) {
         let followed = if self.is_loaded { self.catch_up().await } else { self.load().await };
         let mut problem = self.plane.problem.lock();
         match followed {
             Ok(()) => {
                 if problem.take().is_some() {
-                    let version = self.plane.standing().version;
+                    let version = self.plane.rules().version;
                     tracing::info!(version, "the rules are as the store has them");
                 }
             }
@@ -96,7 +100,7 @@ impl Worker {
         let log = &self.plane.log;
         let head = log.head().await?;
         let mut changes = Vec::new();
-        let mut page = ItemsPage { place: Some(items::documents()), after: None };
+        let mut page = RuleItemsPage { place: Some(items::documents()), after: None };
         loop {
             let found = log.items(page).await?;
             let Some(last) = found.last() else { break };
@@ -108,8 +112,8 @@ impl Worker {
         for item in log.find(&[items::fleet_item()]).await? {
             changes.push(items::change_of(&item)?);
         }
-        let standing = Standing::of(head, changes)?;
-        self.plane.standing.store(Arc::new(standing));
+        let rules = RuleState::of(head, changes)?;
+        self.plane.rules.store(Arc::new(rules));
         self.plane.head.send_replace(head);
         self.is_loaded = true;
         self.catch_up().await
@@ -117,7 +121,7 @@ impl Worker {
 
     async fn catch_up(&mut self) -> Result<(), PlaneError> {
         let head = self.plane.log.head().await?;
-        let mut version = self.plane.standing().version;
+        let mut version = self.plane.rules().version;
         if head < version {
             return Err(PlaneError::Damaged(format!(
                 "it is at version {head}, and was at {version} before; was it replaced by an older one? Restore a \
@@ -127,14 +131,14 @@ impl Worker {
         while version < head {
             for entry in self.plane.log.entries(version).await? {
                 let changed = entry.changed.clone();
-                let entry = Entry::read(entry)?;
+                let entry = RuleVersion::read(entry)?;
                 if entry.is_pruned() {
                     // Too far behind for the log.
                     return Box::pin(self.load()).await;
                 }
                 self.take_in(entry.changed, changed)?;
             }
-            let now = self.plane.standing().version;
+            let now = self.plane.rules().version;
             if now == version {
                 return Err(PlaneError::Damaged(format!("version {} is missing in its log", version + 1)));
             }
@@ -146,26 +150,26 @@ impl Worker {
     /// One more version is in force.
     fn take_in(&self, delta: Delta, bytes: Vec<u8>) -> Result<(), PlaneError> {
         let plane = &self.plane;
-        let (before, version) = (plane.standing(), delta.version);
+        let (before, version) = (plane.rules(), delta.version);
         if version != before.version + 1 {
             return Err(PlaneError::Damaged(format!("version {version} follows {}", before.version)));
         }
         let next = before.after(&delta)?;
-        let logged = Arc::new(Logged { delta, bytes });
+        let logged = Arc::new(EncodedDelta { delta, bytes });
         plane.recent.lock().add(logged.clone());
-        plane.standing.store(Arc::new(next));
+        plane.rules.store(Arc::new(next));
         plane.head.send_replace(version);
         // Nobody may be listening.
         let _ = plane.sent.send(logged);
         Ok(())
     }
 
-    async fn work(&mut self, batch: Vec<Queued>) {
+    async fn work(&mut self, batch: Vec<QueuedWrite>) {
         let mut pushes = Vec::new();
         for queued in batch {
             match queued {
-                Queued::Push { push, reply } => pushes.push(Waiting { push, reply }),
-                Queued::Restore { entries, reply } => {
+                QueuedWrite::Push { push, reply } => pushes.push(PendingPush { push, reply }),
+                QueuedWrite::Restore { entries, reply } => {
                     self.write(std::mem::take(&mut pushes)).await;
                     // Who asked may have given up.
                     let _ = reply.send(self.restore(entries).await);
@@ -175,19 +179,19 @@ impl Worker {
         self.write(pushes).await;
     }
 
-    async fn write(&mut self, mut pushes: Vec<Waiting>) {
+    async fn write(&mut self, mut pushes: Vec<PendingPush>) {
         for _ in 0..ATTEMPTS_MAX {
             if pushes.is_empty() {
                 return;
             }
             // Who was told of a version by another process knows it before this one does.
-            let known = self.plane.standing().version;
+            let known = self.plane.rules().version;
             if pushes.iter().any(|waiting| waiting.push.if_version.is_some_and(|version| version > known))
                 && let Err(error) = self.catch_up().await
             {
                 return fail(pushes, &error);
             }
-            let before = self.plane.standing();
+            let before = self.plane.rules();
             let (drafts, entries) = self.draft(&before, pushes).await;
             if entries.is_empty() {
                 return answer(drafts);
@@ -240,17 +244,17 @@ impl Worker {
     /// Each upon what those before it change. Who can't have what they asked for is told so at once.
     async fn draft(
         &self,
-        before: &Arc<Standing>,
-        pushes: Vec<Waiting>,
-    ) -> (Vec<(Waiting, Outcome)>, Vec<NewEntry>) {
+        before: &Arc<RuleState>,
+        pushes: Vec<PendingPush>,
+    ) -> (Vec<(PendingPush, PushOutcome)>, Vec<NewRuleLogEntry>) {
         let (mut drafts, mut entries) = (Vec::new(), Vec::new());
-        let (mut standing, mut overlay) = (Standing::clone(before), Overlay::default());
+        let (mut rules, mut overlay) = (RuleState::clone(before), Overlay::default());
         for waiting in pushes {
-            match self.draft_one(&standing, &overlay, &waiting.push).await {
+            match self.draft_one(&rules, &overlay, &waiting.push).await {
                 Ok((Some(entry), after, outcome)) => {
                     entries.push(entry);
                     overlay.take(&outcome.changes);
-                    standing = after;
+                    rules = after;
                     drafts.push((waiting, outcome));
                 }
                 Ok((None, _, outcome)) => drafts.push((waiting, outcome)),
@@ -262,26 +266,26 @@ impl Worker {
 
     async fn draft_one(
         &self,
-        standing: &Standing,
+        rules: &RuleState,
         overlay: &Overlay,
         push: &Push,
-    ) -> Result<(Option<NewEntry>, Standing, Outcome), PlaneError> {
+    ) -> Result<(Option<NewRuleLogEntry>, RuleState, PushOutcome), PlaneError> {
         let log = &*self.plane.log;
-        let draft = Draft::of(log, standing, overlay, push).await?;
-        let lines = draft.lines(log, standing).await?;
+        let draft = Draft::of(log, rules, overlay, push).await?;
+        let lines = draft.lines(log, rules).await?;
         let Draft { changes, after } = draft;
         if changes.is_empty() {
-            return Ok((None, after, Outcome { version: standing.version, changes, lines }));
+            return Ok((None, after, PushOutcome { version: rules.version, changes, lines }));
         }
-        let version = standing.version + 1;
+        let version = rules.version + 1;
         let entry = new_entry(&changes, &push.author, &push.reason, version)?;
-        Ok((Some(entry), Standing { version, ..after }, Outcome { version, changes, lines }))
+        Ok((Some(entry), RuleState { version, ..after }, PushOutcome { version, changes, lines }))
     }
 
     /// Versions as they once were.
     async fn restore(&mut self, entries: Vec<EntryJson>) -> Result<u64, PlaneError> {
         for chunk in entries.chunks(ENTRIES_AT_ONCE_MAX) {
-            let before = self.plane.standing();
+            let before = self.plane.rules();
             let mut new = Vec::new();
             for (version, entry) in (before.version + 1..).zip(chunk) {
                 new.push(restored(version, entry)?);
@@ -289,28 +293,34 @@ impl Worker {
             self.plane.log.append(before.version, &new).await?;
             self.catch_up().await?;
         }
-        Ok(self.plane.standing().version)
+        Ok(self.plane.rules().version)
     }
 }
 
-fn answer(drafts: Vec<(Waiting, Outcome)>) {
+fn answer(drafts: Vec<(PendingPush, PushOutcome)>) {
     for (waiting, outcome) in drafts {
         // Who asked may have given up.
         let _ = waiting.reply.send(Ok(outcome));
     }
 }
 
-fn fail(pushes: Vec<Waiting>, error: &PlaneError) {
+fn fail(pushes: Vec<PendingPush>, error: &PlaneError) {
     for waiting in pushes {
         let _ = waiting.reply.send(Err(error.clone()));
     }
 }
 
-fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> Result<NewEntry, PlaneError> {
+fn new_entry(
+    changes: &[RecordedChange],
+    author: &str,
+    reason: &str,
+    version: u64,
+) -> Result<NewRuleLogEntry, PlaneError> {
     let (after, before) = changes.iter().map(|change| (change.after.clone(), change.before.clone())).unzip();
-    let item =
-        |change: &Changed| Ok((items::item_of(&change.after), items::value_of(&change.after, version)?));
-    Ok(NewEntry {
+    let item = |change: &RecordedChange| {
+        Ok((items::item_of(&change.after), items::value_of(&change.after, version)?))
+    };
+    Ok(NewRuleLogEntry {
         author: author.to_owned(),
         reason: reason.to_owned(),
         changes: u32::try_from(changes.len()).unwrap_or(u32::MAX),
@@ -322,7 +332,7 @@ fn new_entry(changes: &[Changed], author: &str, reason: &str, version: u64) -> R
     })
 }
 
-fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
+fn restored(version: u64, entry: &EntryJson) -> Result<NewRuleLogEntry, PlaneError> {
     if entry.version != version {
         let message =
             format!("the backup goes on with version {}, and the store is at {}", entry.version, version - 1);
@@ -342,12 +352,12 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
     if after.len() != before.len() {
         return Err(PlaneError::refused(format!("version {version} is damaged"), "take another backup"));
     }
-    let changes: Vec<Changed> =
-        after.into_iter().zip(before).map(|(after, before)| Changed { after, before }).collect();
+    let changes: Vec<RecordedChange> =
+        after.into_iter().zip(before).map(|(after, before)| RecordedChange { after, before }).collect();
     let at = Some(Nanos::new(entry.at_us.saturating_mul(1000)));
-    let restored = NewEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
+    let restored = NewRuleLogEntry { at, ..new_entry(&changes, &entry.author, &entry.reason, version)? };
     match is_pruned {
-        true => Ok(NewEntry { replaced: items::encode(version, Vec::new())?, ..restored }),
+        true => Ok(NewRuleLogEntry { replaced: items::encode(version, Vec::new())?, ..restored }),
         false => Ok(restored),
     }
 }
@@ -355,30 +365,30 @@ fn restored(version: u64, entry: &EntryJson) -> Result<NewEntry, PlaneError> {
 /// What others changed since a version.
 pub(super) async fn conflict(
     log: &dyn tidegate_world::RuleLog,
-    standing: &Standing,
+    rules: &RuleState,
     expected: u64,
     tenant: Option<&str>,
 ) -> Result<Conflict, PlaneError> {
     let mut entries = Vec::new();
     let mut after = expected;
-    while after < standing.version && entries.len() < 100 {
+    while after < rules.version && entries.len() < 100 {
         let page = log.entries(after).await?;
         let Some(last) = page.last() else { break };
         after = last.summary.version;
         for entry in page {
-            entries.push(Entry::read(entry)?);
+            entries.push(RuleVersion::read(entry)?);
         }
     }
     let mut changes = super::rollback::collapsed(&entries);
     changes.retain(|change| {
         tenant.is_none_or(|tenant| items::owner(&change.after).is_some_and(|owner| *owner.tenant == *tenant))
     });
-    let lines = super::draft::lines_between(standing, &changes);
+    let lines = super::draft::lines_between(rules, &changes);
     let mut summaries: Vec<_> = entries.into_iter().map(|entry| entry.summary).collect();
     summaries.reverse();
     if tenant.is_some() {
         // Who else changed what is none of a tenant's business.
         summaries.clear();
     }
-    Ok(Conflict { expected, head: standing.version, lines, entries: summaries })
+    Ok(Conflict { expected, head: rules.version, lines, entries: summaries })
 }

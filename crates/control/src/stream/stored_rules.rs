@@ -3,7 +3,7 @@
 //! A new file is written aside, on a thread of its own that gives way to everything else. A disk that fails is told
 //! of once, and never keeps rules from being in force: what it lacks is loaded again after the next start.
 
-use super::keeper::Standing;
+use super::rule_store::RulesStatus;
 use bytes::Bytes;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -11,17 +11,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use tidegate_rules::{Compacted, Download, Finding, RuleFiles, RuleFilesError, Snapshot, SnapshotId};
+use tidegate_rules::{CompactedFile, Download, Finding, RuleFiles, RuleFilesError, Snapshot, SnapshotId};
 
 /// Changes that the disk hasn't taken; beyond, they are in memory only, until a snapshot comes.
 const UNSAVED_MAX: usize = 10_000;
 
+/// The rules that a directory stores: a snapshot file, and the changes since.
 #[derive(Debug)]
-pub struct Kept {
+pub struct StoredRules {
     files: RuleFiles,
     directory: PathBuf,
     download: Option<Download>,
-    compaction: Option<JoinHandle<Result<Compacted, RuleFilesError>>>,
+    compaction: Option<JoinHandle<Result<CompactedFile, RuleFilesError>>>,
     /// In order; they follow what the log has.
     unsaved: Vec<(u64, Bytes)>,
     is_synced: bool,
@@ -32,7 +33,7 @@ pub struct Kept {
 
 /// Why a directory can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum StoredRulesError {
     #[error("{}: another process uses it; give each its own directory", .0.display())]
     Taken(PathBuf),
     #[error("{}: {source}; check the path, its permissions and the room on the disk", .path.display())]
@@ -41,15 +42,15 @@ pub enum KeptError {
     Files(#[from] RuleFilesError),
 }
 
-impl Kept {
+impl StoredRules {
     /// What was wrong with it is said; what is good of it is used.
-    pub fn open(directory: &Path) -> Result<Self, KeptError> {
+    pub fn open(directory: &Path) -> Result<Self, StoredRulesError> {
         let (files, findings) = RuleFiles::open(directory)?;
         for Finding { path, problem } in findings {
             tracing::warn!(path = %path.display(), problem, "rules files");
         }
         let lock = lock(&directory.join("lock"))?;
-        Ok(Kept {
+        Ok(StoredRules {
             files,
             directory: directory.to_owned(),
             download: None,
@@ -88,8 +89,8 @@ impl Kept {
         self.files.delta(self.files.version())
     }
 
-    pub fn standing(&self, version: u64) -> Standing {
-        Standing { version, partial: self.files.pending_download() }
+    pub fn status(&self, version: u64) -> RulesStatus {
+        RulesStatus { version, partial: self.files.pending_download() }
     }
 
     pub fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String> {
@@ -140,7 +141,7 @@ impl Kept {
         }
     }
 
-    /// Uses a file that was built at [`Kept::path_for_new`].
+    /// Uses a file that was built at [`StoredRules::path_for_new`].
     pub fn install_file(&mut self, path: &Path) -> Result<Arc<Snapshot>, RuleFilesError> {
         self.unsaved.clear();
         self.files.install_file(path)
@@ -209,7 +210,7 @@ impl Kept {
         }
     }
 
-    fn adopt(&mut self, running: JoinHandle<Result<Compacted, RuleFilesError>>) -> Option<Arc<Snapshot>> {
+    fn adopt(&mut self, running: JoinHandle<Result<CompactedFile, RuleFilesError>>) -> Option<Arc<Snapshot>> {
         let Ok(compacted) = running.join() else {
             tracing::error!("the thread that wrote a new rules file panicked; the old one stays in use");
             return None;
@@ -246,13 +247,13 @@ fn is_chosen() -> bool {
     RandomState::new().hash_one("file").is_multiple_of(16)
 }
 
-fn lock(path: &Path) -> Result<File, KeptError> {
-    let io = |source| KeptError::Io { path: path.to_owned(), source };
+fn lock(path: &Path) -> Result<File, StoredRulesError> {
+    let io = |source| StoredRulesError::Io { path: path.to_owned(), source };
     let file = File::options().create(true).truncate(false).write(true).open(path).map_err(io)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {
-            Err(KeptError::Taken(path.parent().unwrap_or(path).to_owned()))
+            Err(StoredRulesError::Taken(path.parent().unwrap_or(path).to_owned()))
         }
         Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
     }

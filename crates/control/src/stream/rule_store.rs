@@ -5,9 +5,9 @@ use super::resets::PastReset;
 use bytes::Bytes;
 use tidegate_core::Nanos;
 
-/// What is there already.
+/// The rules that a store has already.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Standing {
+pub struct RulesStatus {
     /// In force; 0: none.
     pub version: u64,
     /// A snapshot that is partly there, and how much of it.
@@ -16,17 +16,17 @@ pub struct Standing {
 
 /// What came of some changes: all up to `version` are in force.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Applied {
+pub struct ApplyResult {
     pub version: u64,
     /// Why the one after isn't.
     pub refused: Option<String>,
 }
 
-/// Refuses what is wrong with a reason, and stays as it was then.
-pub trait Keeper {
-    fn standing(&self) -> Standing;
+/// Stores and applies received rules. An invalid change is refused with a reason, and the rules in force stay.
+pub trait RuleStore {
+    fn status(&self) -> RulesStatus;
 
-    /// A snapshot file begins, or goes on at `offset`, which is 0 or what [`Standing`] said.
+    /// A snapshot file begins, or goes on at `offset`, which is 0 or what [`RulesStatus`] said.
     fn begin(&mut self, id: &SnapshotId, length: u64, offset: u64) -> Result<(), String>;
 
     /// The next bytes of it.
@@ -36,7 +36,7 @@ pub trait Keeper {
     fn install(&mut self) -> Result<u64, String>;
 
     /// Changes in the order of their versions, without gaps, the first of which follows what is in force.
-    fn apply(&mut self, changes: &[(u64, Bytes)]) -> Applied;
+    fn apply(&mut self, changes: &[(u64, Bytes)]) -> ApplyResult;
 
     /// What was reset in a version that is in force, but that may have come with a snapshot. May be told again.
     fn reset(&mut self, _reset: &PastReset) {}

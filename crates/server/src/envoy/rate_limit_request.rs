@@ -1,6 +1,6 @@
 //! A rate limit request, borrowed from the bytes that it came in: the same for protobuf and for JSON.
 //!
-//! Not checked before [`Asked::descriptors`] makes the engine's own types of it.
+//! Not checked before [`RateLimitRequest::descriptors`] makes the engine's own types of it.
 
 use crate::refusal::{Code, Refusal};
 use smallvec::SmallVec;
@@ -9,33 +9,36 @@ use tidegate_core::batch::ITEMS_MAX;
 use tidegate_node::Descriptor;
 use tidegate_node::request::ATTRIBUTES_MAX;
 use tidegate_rules::Attributes;
-use tidegate_rules::envoy::{EnvoyUnit, GivenByRequest};
+use tidegate_rules::envoy::{EnvoyUnit, RequestLimit};
 
 pub(crate) type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
-pub(crate) type AskedDescriptors = SmallVec<[AskedDescriptor; 4]>;
+pub(crate) type RequestDescriptors = SmallVec<[RequestDescriptor; 4]>;
 pub(crate) type Descriptors<'a> = SmallVec<[Descriptor<'a>; 4]>;
 
+/// Envoy's rate limit request, before it is checked.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RateLimitRequest<'a> {
     pub domain: &'a str,
     /// Of all descriptors, one after the other.
     pub entries: Entries<'a>,
-    pub descriptors: AskedDescriptors,
+    pub descriptors: RequestDescriptors,
     /// 0 when it wasn't given: counts 1.
     pub hits_addend: u32,
 }
 
+/// One descriptor of Envoy's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AskedDescriptor {
+pub(crate) struct RequestDescriptor {
     /// Where its entries end; they begin where those of the descriptor before it do.
     pub entries_end: usize,
     /// Stands for the request's own, also when it is 0, which peeks.
     pub hits_addend: Option<u64>,
-    pub limit: Option<AskedLimit>,
+    pub limit: Option<DescriptorLimit>,
 }
 
+/// The limit that a descriptor gives itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AskedLimit {
+pub(crate) struct DescriptorLimit {
     pub requests_per_unit: u32,
     /// As the enum's number.
     pub unit: u64,
@@ -43,7 +46,7 @@ pub(crate) struct AskedLimit {
     pub unit_multiplier: Option<u32>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RateLimitRequest<'a> {
     /// The request as the engine takes it.
     pub(crate) fn descriptors(&self) -> Result<Descriptors<'_>, Refusal> {
         if self.domain.is_empty() {
@@ -62,7 +65,7 @@ impl<'a> Asked<'a> {
             }
             let hits = asked.hits_addend.unwrap_or(u64::from(self.hits_addend.max(1)));
             let cost = Cost::new(hits).map_err(|_| hits_too_large(hits).within("descriptors", index))?;
-            let limit = asked.limit.map(AskedLimit::given).transpose();
+            let limit = asked.limit.map(DescriptorLimit::given).transpose();
             let limit = limit.map_err(|refusal| refusal.within("descriptors", index))?;
             list.push(Descriptor { attributes: Attributes(entries), cost, limit });
         }
@@ -81,7 +84,10 @@ impl<'a> Asked<'a> {
 }
 
 /// Refuses one descriptor more than a request may have.
-pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescriptor) -> Result<(), Refusal> {
+pub(crate) fn push_descriptor(
+    list: &mut RequestDescriptors,
+    asked: RequestDescriptor,
+) -> Result<(), Refusal> {
     if list.len() == ITEMS_MAX {
         let message = format!("`descriptors` has more than {ITEMS_MAX} of them");
         let fix = "send 1 to 100 descriptors; split more over requests";
@@ -91,10 +97,10 @@ pub(crate) fn push_descriptor(list: &mut AskedDescriptors, asked: AskedDescripto
     Ok(())
 }
 
-impl AskedLimit {
-    fn given(self) -> Result<GivenByRequest, Refusal> {
+impl DescriptorLimit {
+    fn given(self) -> Result<RequestLimit, Refusal> {
         let unit = EnvoyUnit::from_number(self.unit).ok_or_else(|| self.no_unit())?;
-        let given = GivenByRequest::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));
+        let given = RequestLimit::new(self.requests_per_unit, unit, self.unit_multiplier.unwrap_or(1));
         given.ok_or_else(|| self.no_window())
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tidegate_core::FleetSecret;
 use tidegate_rules::{ApplyError, Delta, DocumentName, Mode, RuleChange, RuleErrors, RuleOptions, RuleSet};
 
+/// The rules at one version, without overrides.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct RuleState {
     pub version: u64,
     pub fleet_mode: Mode,
     /// Shared between versions that differ in overrides only.
@@ -16,12 +17,12 @@ pub struct Standing {
     pub set: Arc<RuleSet>,
 }
 
-impl Standing {
+impl RuleState {
     pub(super) fn of(
         version: u64,
         changes: impl IntoIterator<Item = RuleChange>,
     ) -> Result<Self, PlaneError> {
-        let empty = Standing { version, ..Standing::default() };
+        let empty = RuleState { version, ..RuleState::default() };
         let changes: Vec<RuleChange> = changes.into_iter().collect();
         empty.with(&changes).map_err(|errors| unreadable(&errors))
     }
@@ -29,7 +30,7 @@ impl Standing {
     /// With one more version.
     pub(super) fn after(&self, delta: &Delta) -> Result<Self, PlaneError> {
         let next = self.with(&delta.changes).map_err(|errors| unreadable(&errors))?;
-        Ok(Standing { version: delta.version, ..next })
+        Ok(RuleState { version: delta.version, ..next })
     }
 
     fn take(&mut self, change: &RuleChange) {

@@ -7,12 +7,12 @@ use crate::limit::Spec;
 use crate::local::LocalState;
 use crate::shared::SharedState;
 use crate::time::Nanos;
-use crate::window::{Counted, sliding_used};
+use crate::window::{WindowCounts, sliding_used};
 
-/// Counts of the present window by where they were admitted, and what is left of the window before. A rate has no
-/// counts: `own` is what of its burst is in use.
+/// Counts of the present window by where they were admitted, and the weighted count of the window before.
+/// For a rate, `own` is the used part of its burst, and the other counts are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct TierCounts {
     pub own: u64,
     /// The rest of the region.
     pub others: u64,
@@ -22,35 +22,37 @@ pub struct Seen {
     pub previous: u64,
 }
 
-impl Seen {
+impl TierCounts {
     pub fn total(&self) -> u64 {
         [self.others, self.world, self.previous].into_iter().fold(self.own, u64::saturating_add)
     }
 
     /// All that can be said where there is no state: what the limit lacks.
     pub fn of_decision(decision: &Decision) -> Self {
-        Seen { own: decision.limit.saturating_sub(decision.remaining), ..Seen::default() }
+        TierCounts { own: decision.limit.saturating_sub(decision.remaining), ..TierCounts::default() }
     }
 
     pub fn of_local(state: &LocalState, spec: &Spec, decision: &Decision, now: Nanos) -> Self {
-        let Some(counted) = state.window(spec) else { return Seen::of_decision(decision) };
-        let (counted, previous) = weighed(counted, spec, now);
-        Seen { own: counted.current, previous, ..Seen::default() }
+        let Some(counted) = state.window(spec) else { return TierCounts::of_decision(decision) };
+        let (counted, previous) = weighted(counted, spec, now);
+        TierCounts { own: counted.current, previous, ..TierCounts::default() }
     }
 
     pub fn of_shared(state: &SharedState, spec: &Spec, decision: &Decision, now: Nanos) -> Self {
-        let Some((sequence, current, before)) = state.cells() else { return Seen::of_decision(decision) };
-        let counted = Counted { current: current.spent(), previous: before.effective(), sequence };
-        let (rolled, previous) = weighed(counted, spec, now);
+        let Some((sequence, current, before)) = state.cells() else {
+            return TierCounts::of_decision(decision);
+        };
+        let counted = WindowCounts { current: current.spent(), previous: before.effective(), sequence };
+        let (rolled, previous) = weighted(counted, spec, now);
         if rolled.sequence != sequence {
-            return Seen { previous, ..Seen::default() };
+            return TierCounts { previous, ..TierCounts::default() };
         }
-        Seen { own: current.own, others: current.others, world: current.world, previous }
+        TierCounts { own: current.own, others: current.others, world: current.world, previous }
     }
 }
 
 /// The counts in the cell of `now`, and what those of the cell before weigh there.
-fn weighed(counted: Counted, spec: &Spec, now: Nanos) -> (Counted, u64) {
+fn weighted(counted: WindowCounts, spec: &Spec, now: Nanos) -> (WindowCounts, u64) {
     match *spec {
         Spec::Sliding { period, .. } => {
             let rolled = counted.rolled_to(period.cell_at(now).sequence);
@@ -87,8 +89,12 @@ mod tests {
         decided(&mut state, spec, 30, now);
         let denied = decided(&mut state, spec, 20, now);
         assert!(!denied.is_admitted());
-        let seen = Seen::of_local(&state, &spec, &denied, now);
-        assert_eq!(seen, Seen { own: 30, previous: 60, ..Seen::default() }, "80 weighed by three quarters");
+        let seen = TierCounts::of_local(&state, &spec, &denied, now);
+        assert_eq!(
+            seen,
+            TierCounts { own: 30, previous: 60, ..TierCounts::default() },
+            "80 weighed by three quarters"
+        );
     }
 
     #[test]
@@ -98,11 +104,15 @@ mod tests {
         let mut state = SharedState::default();
         let item = Item::new(KeyId::from_hash(1), spec, Cost::new(80).unwrap());
         let decision = state.decide(&item, 1, Nanos::from_secs(6000)).0;
-        let seen = |seconds| Seen::of_shared(&state, &spec, &decision, Nanos::from_secs(seconds));
-        assert_eq!(seen(6000), Seen { own: 80, ..Seen::default() });
-        assert_eq!(seen(6075), Seen { previous: 60, ..Seen::default() }, "80 weighed by three quarters");
-        assert_eq!(seen(6200), Seen::default());
-        assert_eq!(Seen { own: 1, others: 20, world: 300, previous: 4000 }.total(), 4321);
+        let seen = |seconds| TierCounts::of_shared(&state, &spec, &decision, Nanos::from_secs(seconds));
+        assert_eq!(seen(6000), TierCounts { own: 80, ..TierCounts::default() });
+        assert_eq!(
+            seen(6075),
+            TierCounts { previous: 60, ..TierCounts::default() },
+            "80 weighed by three quarters"
+        );
+        assert_eq!(seen(6200), TierCounts::default());
+        assert_eq!(TierCounts { own: 1, others: 20, world: 300, previous: 4000 }.total(), 4321);
     }
 
     #[test]
@@ -113,6 +123,6 @@ mod tests {
         let now = Nanos::from_secs(6000);
         decided(&mut state, spec, 9, now);
         let denied = decided(&mut state, spec, 5, now);
-        assert_eq!(Seen::of_local(&state, &spec, &denied, now).own, 9);
+        assert_eq!(TierCounts::of_local(&state, &spec, &denied, now).own, 9);
     }
 }

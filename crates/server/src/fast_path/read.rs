@@ -11,17 +11,18 @@ use hyper::header::{HeaderName, HeaderValue};
 /// More than any plain caller sends; hyper's bound is higher.
 const HEADERS_MAX: usize = 32;
 
-/// What the bytes that came so far are.
+/// What the bytes received so far are.
 #[expect(clippy::large_enum_variant, reason = "made on the hot path, without allocating")]
-pub(super) enum Seen<'a> {
-    Plain(Plain<'a>),
+pub(super) enum ReadProgress<'a> {
+    Plain(FastRequest<'a>),
     /// It may become one.
     Incomplete,
     Other,
 }
 
-pub(super) struct Plain<'a> {
-    pub(super) wanted: Wanted<'a>,
+/// A request that the fast path answers.
+pub(super) struct FastRequest<'a> {
+    pub(super) wanted: FastCall<'a>,
     pub(super) id: RequestId,
     pub(super) token: Option<&'a [u8]>,
     /// `traceparent` and `tracestate`, as they came.
@@ -30,30 +31,37 @@ pub(super) struct Plain<'a> {
     pub(super) length: usize,
 }
 
-pub(super) enum Wanted<'a> {
+/// The endpoint that a request calls, with its input.
+pub(super) enum FastCall<'a> {
     Decision { call: Call, body: &'a [u8] },
     ForwardAuth { query: &'a str, headers: HeaderMap },
 }
 
-/// `checks_host`: whether a report's `Host` must be one that no name server answers for.
-pub(super) fn see(input: &[u8], checks_host: bool) -> Seen<'_> {
+/// Reads a request from the bytes received so far. `checks_host`: whether a report's `Host` must be one that no name
+/// server answers for.
+pub(super) fn read(input: &[u8], checks_host: bool) -> ReadProgress<'_> {
     if input.is_empty() {
-        return Seen::Incomplete;
+        return ReadProgress::Incomplete;
     }
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut request = Request::new(&mut headers);
     match request.parse(input) {
         Ok(Status::Complete(head_length)) => whole(&request, input, head_length, checks_host),
-        Ok(Status::Partial) => Seen::Incomplete,
-        Err(_) => Seen::Other,
+        Ok(Status::Partial) => ReadProgress::Incomplete,
+        Err(_) => ReadProgress::Other,
     }
 }
 
-fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize, checks_host: bool) -> Seen<'a> {
+fn whole<'a>(
+    request: &Request<'_, 'a>,
+    input: &'a [u8],
+    head_length: usize,
+    checks_host: bool,
+) -> ReadProgress<'a> {
     let (Some(1), Some(method), Some(path)) = (request.version, request.method, request.path) else {
-        return Seen::Other;
+        return ReadProgress::Other;
     };
-    let Some(noted) = Noted::of(request.headers) else { return Seen::Other };
+    let Some(noted) = FastHeaders::of(request.headers) else { return ReadProgress::Other };
     let id = RequestId::of_bytes(noted.id);
     let trace = (noted.trace_parent, noted.trace_state);
     let call = match path {
@@ -61,22 +69,28 @@ fn whole<'a>(request: &Request<'_, 'a>, input: &'a [u8], head_length: usize, che
         "/v1/check" => Call::Check,
         "/v1/limit-many" => Call::LimitMany,
         // Refused by whoever is handed it.
-        "/v1/report" if checks_host && !is_to_an_address(request.headers) => return Seen::Other,
+        "/v1/report" if checks_host && !is_to_an_address(request.headers) => return ReadProgress::Other,
         "/v1/report" => Call::Report,
         _ => {
             let (None, "GET", Some(query)) = (noted.body_length, method, auth_query(path)) else {
-                return Seen::Other;
+                return ReadProgress::Other;
             };
-            let Some(headers) = owned(request.headers) else { return Seen::Other };
-            let wanted = Wanted::ForwardAuth { query, headers };
-            return Seen::Plain(Plain { wanted, id, token: noted.own_token, trace, length: head_length });
+            let Some(headers) = owned(request.headers) else { return ReadProgress::Other };
+            let wanted = FastCall::ForwardAuth { query, headers };
+            return ReadProgress::Plain(FastRequest {
+                wanted,
+                id,
+                token: noted.own_token,
+                trace,
+                length: head_length,
+            });
         }
     };
-    let (Some(body_length), "POST") = (noted.body_length, method) else { return Seen::Other };
+    let (Some(body_length), "POST") = (noted.body_length, method) else { return ReadProgress::Other };
     let length = head_length + body_length;
-    let Some(body) = input.get(head_length..length) else { return Seen::Incomplete };
+    let Some(body) = input.get(head_length..length) else { return ReadProgress::Incomplete };
     let token = noted.own_token.or_else(|| noted.authorization.and_then(access::bearer));
-    Seen::Plain(Plain { wanted: Wanted::Decision { call, body }, id, token, trace, length })
+    ReadProgress::Plain(FastRequest { wanted: FastCall::Decision { call, body }, id, token, trace, length })
 }
 
 fn is_to_an_address(headers: &[Header<'_>]) -> bool {
@@ -89,9 +103,9 @@ fn auth_query(path: &str) -> Option<&str> {
     if rest.is_empty() { Some("") } else { rest.strip_prefix('?') }
 }
 
-/// What the headers of a plain request say.
+/// The headers that matter to a request on the fast path.
 #[derive(Default)]
-struct Noted<'a> {
+struct FastHeaders<'a> {
     body_length: Option<usize>,
     id: Option<&'a [u8]>,
     own_token: Option<&'a [u8]>,
@@ -100,10 +114,10 @@ struct Noted<'a> {
     trace_state: Option<&'a [u8]>,
 }
 
-impl<'a> Noted<'a> {
+impl<'a> FastHeaders<'a> {
     /// `None` when one of them isn't plain, or comes twice.
     fn of(headers: &[Header<'a>]) -> Option<Self> {
-        let mut noted = Noted::default();
+        let mut noted = FastHeaders::default();
         for header in headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             // By length first: most headers are none of these.
@@ -159,16 +173,16 @@ mod tests {
     #[test]
     fn a_whole_request_is_plain_and_what_follows_is_left() {
         let text = post("Content-Length: 2\r\nX-Request-Id: abc\r\nAuthorization: bearer  t ", "{}GET /");
-        let Seen::Plain(plain) = see(text.as_bytes(), true) else { panic!("{text}") };
+        let ReadProgress::Plain(plain) = read(text.as_bytes(), true) else { panic!("{text}") };
         assert_eq!((plain.id.as_str(), plain.token, plain.length), ("abc", Some(&b"t"[..]), text.len() - 5));
-        assert!(matches!(plain.wanted, Wanted::Decision { call: Call::Limit, body: b"{}" }));
+        assert!(matches!(plain.wanted, FastCall::Decision { call: Call::Limit, body: b"{}" }));
     }
 
     #[test]
     fn every_part_of_one_is_waited_for() {
         let text = post("content-length: 2", "{}");
         for length in 0..text.len() {
-            assert!(matches!(see(&text.as_bytes()[..length], true), Seen::Incomplete), "{length}");
+            assert!(matches!(read(&text.as_bytes()[..length], true), ReadProgress::Incomplete), "{length}");
         }
     }
 
@@ -192,7 +206,7 @@ mod tests {
             "content-length: 2\r\n folded",
             "content length: 2",
         ] {
-            assert!(matches!(see(post(headers, "{}").as_bytes(), true), Seen::Other), "{headers}");
+            assert!(matches!(read(post(headers, "{}").as_bytes(), true), ReadProgress::Other), "{headers}");
         }
         for text in [
             "GET / HTTP/1.1\r\n\r\n",
@@ -205,15 +219,16 @@ mod tests {
             "GET /auth HTTP/1.1\r\ncontent-length: 0\r\n\r\n",
             "\u{1}",
         ] {
-            assert!(matches!(see(text.as_bytes(), true), Seen::Other), "{text}");
+            assert!(matches!(read(text.as_bytes(), true), ReadProgress::Other), "{text}");
         }
     }
 
     #[test]
     fn forward_auth_has_its_query_and_headers() {
         let text = "GET /auth?namespace=a HTTP/1.1\r\nX-Tidegate-User: u\r\nX-Tidegate-Token: t\r\n\r\n";
-        let Seen::Plain(Plain { wanted: Wanted::ForwardAuth { query, headers }, token, .. }) =
-            see(text.as_bytes(), true)
+        let ReadProgress::Plain(FastRequest {
+            wanted: FastCall::ForwardAuth { query, headers }, token, ..
+        }) = read(text.as_bytes(), true)
         else {
             panic!("{text}")
         };

@@ -14,13 +14,14 @@ use tidegate_server::App;
 /// How long the end waits for the last save. Millions of counts take a second.
 const LAST_SAVE_MAX: Duration = Duration::from_secs(10);
 
+/// Counts that a node saves when it stops and restores when it starts.
 #[derive(Debug)]
-pub(crate) struct KeptCounts {
+pub(crate) struct SavedCounts {
     snapshots: Option<Arc<Snapshots>>,
     save_every: Duration,
 }
 
-impl KeptCounts {
+impl SavedCounts {
     /// Before the first request, so that none is decided without what was kept.
     pub(crate) fn restore(settings: &Settings, app: &App) -> Self {
         let snapshots = app.engine.lone_table().is_some().then(|| {
@@ -30,7 +31,7 @@ impl KeptCounts {
         if let Some(snapshots) = &snapshots {
             snapshots.restore();
         }
-        KeptCounts { snapshots, save_every: settings.save_every }
+        SavedCounts { snapshots, save_every: settings.save_every }
     }
 
     /// Within a runtime.

@@ -5,11 +5,12 @@
 use crate::simulation::{Simulation, StoreDone, StoreStep, WorldNote};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{CellId, Nanos};
-use tidegate_node::world::{Done, Step};
-use tidegate_world::{OwnerId, Store};
+use tidegate_node::world::{Step, StepResult};
+use tidegate_world::{OwnerId, WorldStore};
 
+/// The highest counts that each component and row ever had, against which every step is checked.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct WorldLedger {
     /// The highest that each component ever was.
     components: BTreeMap<(CellId, OwnerId), u64>,
     /// Whose each owner is.
@@ -24,10 +25,10 @@ pub(super) struct Books {
     unknown: BTreeSet<usize>,
 }
 
-impl Books {
+impl WorldLedger {
     /// A region was told who it is.
     pub(super) fn joined(&mut self, region: usize, step: &StoreStep, done: &StoreDone) {
-        if let (StoreStep::Work(Step::Join(joining)), StoreDone::Work(Done::Joined(Ok(joined)))) =
+        if let (StoreStep::Work(Step::Join(joining)), StoreDone::Work(StepResult::Joined(Ok(joined)))) =
             (step, done)
         {
             self.regions.insert(joined.me, region);
@@ -42,7 +43,7 @@ impl Books {
     }
 
     /// The store lost rows, or an older one took its place.
-    pub(super) fn rows_were_lost(&mut self, store: &Store) {
+    pub(super) fn rows_were_lost(&mut self, store: &WorldStore) {
         for ((cell, owner), count) in &mut self.components {
             *count = store.component(cell, *owner).unwrap_or(0);
         }
@@ -50,7 +51,7 @@ impl Books {
 
     /// A backup took the store's place. A region that joined after it was made, and that is cut off, goes on at its even
     /// part, of which the others can't know: docs/world-internals.md says that INV-6 isn't promised then.
-    pub(super) fn was_restored(&mut self, store: &Store, is_cut: impl Fn(usize) -> bool) {
+    pub(super) fn was_restored(&mut self, store: &WorldStore, is_cut: impl Fn(usize) -> bool) {
         self.rows_were_lost(store);
         let members = store.membership().members;
         let is_member = |owner| members.iter().any(|member| member.owner == owner && member.is_active);
@@ -64,14 +65,14 @@ impl Books {
     }
 
     /// What the store has of a region, under any of its names.
-    pub(super) fn row(&self, store: &Store, region: usize, cell: &CellId) -> u64 {
+    pub(super) fn row(&self, store: &WorldStore, region: usize, cell: &CellId) -> u64 {
         let owners = self.regions.iter().filter(|(_, other)| **other == region);
         owners.filter_map(|(owner, _)| store.component(cell, *owner)).max().unwrap_or(0)
     }
 
     /// What is counted for two owners. A region whose store forgot which one it is, while nobody who knew could tell
     /// it, is another owner since: what it published before is counted beside what it publishes now.
-    pub(super) fn counted_twice(&self, store: &Store, cell: &CellId) -> u64 {
+    pub(super) fn counted_twice(&self, store: &WorldStore, cell: &CellId) -> u64 {
         let twice = self.former_owners().filter_map(|owner| store.component(cell, owner));
         twice.sum()
     }
@@ -91,7 +92,7 @@ impl Books {
     pub(super) fn written(
         &mut self,
         step: &StoreStep,
-        store: &Store,
+        store: &WorldStore,
         regions: &[Simulation],
     ) -> Result<(), String> {
         let StoreStep::Work(Step::Publish(owner, rows)) = step else { return Ok(()) };
@@ -117,7 +118,12 @@ impl Books {
     }
 
     /// A region heard something of the others.
-    pub(super) fn heard(&self, region: usize, note: WorldNote, regions: &[Simulation]) -> Result<(), String> {
+    pub(super) fn check_note(
+        &self,
+        region: usize,
+        note: WorldNote,
+        regions: &[Simulation],
+    ) -> Result<(), String> {
         let (key, sequence, regional, world) = match note {
             WorldNote::Told(cell) => (cell.cell.key, cell.cell.sequence, cell.own, cell.others),
             WorldNote::Believed { key, sequence, regional, world } => (key, sequence, regional, world),
@@ -163,7 +169,7 @@ impl Books {
     }
 
     /// INV-1 once more, of everything.
-    pub(super) fn all_there(&self, store: &Store) -> Result<(), String> {
+    pub(super) fn all_there(&self, store: &WorldStore) -> Result<(), String> {
         for ((cell, owner), count) in &self.components {
             let stored = store.component(cell, *owner);
             if stored.is_some_and(|stored| stored < *count) {

@@ -10,8 +10,9 @@ use crate::record::{Record, RuleCount};
 use crate::why::utc;
 use std::fmt::Write as _;
 
+/// A record as it is handed to those who ship the log elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum LogRecordRef<'a> {
     Decision {
         record: &'a Record,
         rule: Option<&'a RuleName>,
@@ -25,11 +26,11 @@ pub enum Told<'a> {
     Event(&'a Event),
 }
 
-impl Told<'_> {
+impl LogRecordRef<'_> {
     /// One line, with its end. `writer`: whose log it is.
     pub fn line(&self, writer: &Writer, out: &mut String) {
         match self {
-            Told::Decision { record, rule, shard } => {
+            LogRecordRef::Decision { record, rule, shard } => {
                 out.push_str("{\"kind\":\"decision\",");
                 text(out, "at", &utc(record.at));
                 text(out, "outcome", record.outcome.name());
@@ -38,14 +39,14 @@ impl Told<'_> {
                     text(out, "shard", shard);
                 }
             }
-            Told::Count { count, rule } => {
+            LogRecordRef::Count { count, rule } => {
                 out.push_str("{\"kind\":\"count\",");
                 text(out, "at", &utc(count.first));
                 text(out, "last", &utc(count.last));
                 names(out, *rule);
                 let _ = write!(out, "\"denials\":{},", count.count);
             }
-            Told::Event(event) => {
+            LogRecordRef::Event(event) => {
                 out.push_str("{\"kind\":\"event\",");
                 text(out, "at", &utc(event.at));
                 event_fields(out, event);

@@ -1,8 +1,8 @@
 //! Connections beside a server's main one, for threads other than that one's: a thread that drives its own
 //! connection wakes no other to send a call or to take its answer, which would cost more than the call.
 //!
-//! Only a convenience: a lane is opened by the first call of its thread, which takes the main connection as
-//! every call does while there is no lane. It goes when the main connection it was opened beside goes.
+//! Only a convenience: a connection is opened by the first call of its thread, which takes the main connection as
+//! every call does while there is no connection. It goes when the main connection it was opened beside goes.
 
 use super::link::Link;
 use super::servers::Servers;
@@ -13,41 +13,43 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Threads beyond this many share lanes: a node has at most so many connections more to a server.
-const LANES: usize = 8;
+const THREAD_CONNECTIONS_MAX: usize = 8;
 /// After a failed attempt; the main connection serves meanwhile.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Connections to one server, for threads other than the one of its main connection.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    lanes: [Lane; LANES],
+pub(super) struct ThreadConnections {
+    connections: [ThreadConnection; THREAD_CONNECTIONS_MAX],
     /// The thread of the main connection needs none.
     main: AtomicUsize,
 }
 
+/// One thread's connection to a server.
 #[derive(Debug, Default)]
-struct Lane {
-    open: ArcSwapOption<Open>,
+struct ThreadConnection {
+    open: ArcSwapOption<OpenConnection>,
     /// A task opens it or holds it open.
-    is_kept: AtomicBool,
+    has_task: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenConnection {
     link: Arc<Link>,
     /// The main connection that it was opened beside.
     beside: Arc<Link>,
 }
 
-/// Which lane is this thread's.
+/// Which connection is this thread's.
 fn here() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % LANES;
+        static HERE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % THREAD_CONNECTIONS_MAX;
     }
-    HERE.with(|lane| *lane)
+    HERE.with(|connection| *connection)
 }
 
-impl Lanes {
+impl ThreadConnections {
     /// This thread drives the main connection.
     pub(super) fn main_is_here(&self) {
         self.main.store(here(), Ordering::Relaxed);
@@ -57,38 +59,43 @@ impl Lanes {
 /// This thread's connection to a server whose main one is `main`; that one itself, as long as there is no other.
 pub(super) fn link_here(servers: &Arc<Servers>, shard: &Arc<Shard>, main: Arc<Link>) -> Arc<Link> {
     let here = here();
-    if here == shard.lanes.main.load(Ordering::Relaxed) {
+    if here == shard.thread_connections.main.load(Ordering::Relaxed) {
         return main;
     }
-    let lane = &shard.lanes.lanes[here];
-    if let Some(open) = &*lane.open.load()
+    let connection = &shard.thread_connections.connections[here];
+    if let Some(open) = &*connection.open.load()
         && Arc::ptr_eq(&open.beside, &main)
     {
         return open.link.clone();
     }
-    if !lane.is_kept.swap(true, Ordering::Relaxed) {
-        tokio::spawn(keep(servers.clone(), shard.clone(), here, main.clone()));
+    if !connection.has_task.swap(true, Ordering::Relaxed) {
+        tokio::spawn(maintain(servers.clone(), shard.clone(), here, main.clone()));
     }
     main
 }
 
-/// Opens a lane and holds it open, on the runtime of the thread whose lane it is.
-async fn keep(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc<Link>) {
-    let lane = &shard.lanes.lanes[here];
-    let _closes = Closes(lane);
+/// Opens a connection and holds it open, on the runtime of the thread whose connection it is.
+async fn maintain(servers: Arc<Servers>, shard: Arc<Shard>, here: usize, beside: Arc<Link>) {
+    let connection = &shard.thread_connections.connections[here];
+    let _closes = Closes(connection);
     tokio::select! {
-        () = connect_and_hold(&servers, &shard, lane, &beside) => {}
+        () = connect_and_hold(&servers, &shard, connection, &beside) => {}
         () = shard.is_no_longer(&beside) => {}
         () = servers.stopped() => {}
     }
 }
 
-async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &Lane, beside: &Arc<Link>) {
+async fn connect_and_hold(
+    servers: &Servers,
+    shard: &Shard,
+    connection: &ThreadConnection,
+    beside: &Arc<Link>,
+) {
     let Ok(connected) = servers.dialer.connect(&shard.address, servers.purpose).await else {
         return tokio::time::sleep(PAUSE).await;
     };
     let link = Arc::new(Link::new(&connected));
-    lane.open.store(Some(Arc::new(Open { link: link.clone(), beside: beside.clone() })));
+    connection.open.store(Some(Arc::new(OpenConnection { link: link.clone(), beside: beside.clone() })));
     tokio::select! {
         () = connected.driver => {}
         () = link.is_condemned() => {}
@@ -96,11 +103,11 @@ async fn connect_and_hold(servers: &Servers, shard: &Shard, lane: &Lane, beside:
 }
 
 /// Also when the thread ends, and its tasks with it.
-struct Closes<'a>(&'a Lane);
+struct Closes<'a>(&'a ThreadConnection);
 
 impl Drop for Closes<'_> {
     fn drop(&mut self) {
         self.0.open.store(None);
-        self.0.is_kept.store(false, Ordering::Relaxed);
+        self.0.has_task.store(false, Ordering::Relaxed);
     }
 }

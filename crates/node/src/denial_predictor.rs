@@ -16,29 +16,30 @@ const KIND_BITS: u32 = KINDS.trailing_zeros();
 /// Limits of a request that can be suspected: the first so many.
 const LIMITS_MAX: usize = 16;
 /// A guess is made anew after so many requests of the sample.
-const LEARNED_FROM: u8 = 32;
+const SAMPLES_PER_PREDICTION: u8 = 32;
 /// Of as many, one is suspected when it denies more than this.
-const SUSPECTED_FROM: u8 = LEARNED_FROM / 8 * 3;
+const PREDICT_DENIALS_MIN: u8 = SAMPLES_PER_PREDICTION / 8 * 3;
 const NOBODY: u8 = u8::MAX;
 
+/// Predicts which limit of a request denies it, from a sample of the requests that were like it.
 #[derive(Debug)]
-pub(crate) struct Suspects {
+pub(crate) struct DenialPredictor {
     /// For each kind, the limit that is suspected.
     published: [AtomicU8; KINDS],
     /// How many kinds have one.
-    suspected: AtomicUsize,
-    learning: Mutex<Box<[Learning; KINDS]>>,
+    predictions: AtomicUsize,
+    learning: Mutex<Box<[DenialSample; KINDS]>>,
 }
 
 /// What was seen of a kind since the last guess.
 #[derive(Clone, Copy, Debug)]
-struct Learning {
+struct DenialSample {
     seen: u8,
     denials: [u8; LIMITS_MAX],
 }
 
-impl Learning {
-    const NOTHING: Learning = Learning { seen: 0, denials: [0; LIMITS_MAX] };
+impl DenialSample {
+    const NOTHING: DenialSample = DenialSample { seen: 0, denials: [0; LIMITS_MAX] };
 
     /// Counts a request by which of its limits denied it; says who is suspected once there are enough.
     fn count(&mut self, denied: impl Iterator<Item = bool>) -> Option<u8> {
@@ -46,36 +47,36 @@ impl Learning {
         for (denials, is_denied) in self.denials.iter_mut().zip(denied) {
             *denials += u8::from(is_denied);
         }
-        if self.seen < LEARNED_FROM {
+        if self.seen < SAMPLES_PER_PREDICTION {
             return None;
         }
-        let mut suspect = (SUSPECTED_FROM, NOBODY);
+        let mut suspect = (PREDICT_DENIALS_MIN, NOBODY);
         for (index, denials) in (0..).zip(self.denials) {
             // Of two that deny as many, the first.
             if denials > suspect.0 {
                 suspect = (denials, index);
             }
         }
-        *self = Learning::NOTHING;
+        *self = DenialSample::NOTHING;
         Some(suspect.1)
     }
 }
 
-impl Default for Suspects {
+impl Default for DenialPredictor {
     fn default() -> Self {
-        Suspects {
+        DenialPredictor {
             published: [const { AtomicU8::new(NOBODY) }; KINDS],
-            suspected: AtomicUsize::new(0),
-            learning: Mutex::new(Box::new([Learning::NOTHING; KINDS])),
+            predictions: AtomicUsize::new(0),
+            learning: Mutex::new(Box::new([DenialSample::NOTHING; KINDS])),
         }
     }
 }
 
-impl Suspects {
+impl DenialPredictor {
     /// The limit to look at first, if any is likely to deny.
     #[inline]
     pub(crate) fn of(&self, plan: &Plan<'_>) -> Option<usize> {
-        if self.suspected.load(Ordering::Relaxed) == 0 || plan.items.len() < 2 {
+        if self.predictions.load(Ordering::Relaxed) == 0 || plan.items.len() < 2 {
             return None;
         }
         match self.published[kind(plan)].load(Ordering::Relaxed) {
@@ -84,9 +85,9 @@ impl Suspects {
         }
     }
 
-    /// Learns from a request of the sample that was decided.
+    /// Learns from a decided request of the sample.
     #[cold]
-    pub(crate) fn learn(&self, plan: &Plan<'_>) {
+    pub(crate) fn observe(&self, plan: &Plan<'_>) {
         if plan.items.len() < 2 {
             return;
         }
@@ -98,8 +99,8 @@ impl Suspects {
         // Under the lock: nobody else counts.
         match (before, suspect) {
             (NOBODY, NOBODY) => {}
-            (NOBODY, _) => _ = self.suspected.fetch_add(1, Ordering::Relaxed),
-            (_, NOBODY) => _ = self.suspected.fetch_sub(1, Ordering::Relaxed),
+            (NOBODY, _) => _ = self.predictions.fetch_add(1, Ordering::Relaxed),
+            (_, NOBODY) => _ = self.predictions.fetch_sub(1, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -124,7 +125,7 @@ mod tests {
     };
 
     fn after(requests: impl Iterator<Item = [bool; 5]>) -> Option<u8> {
-        let mut learning = Learning::NOTHING;
+        let mut learning = DenialSample::NOTHING;
         requests.filter_map(|denied| learning.count(denied.into_iter())).last()
     }
 
@@ -184,12 +185,12 @@ mod tests {
 
     #[test]
     fn callers_of_the_same_rules_are_of_one_kind_and_learned_from_together() {
-        let suspects = Suspects::default();
+        let suspects = DenialPredictor::default();
         assert_eq!(suspects.of(&plan("mallory", None)), None);
-        (0..32).for_each(|number| suspects.learn(&plan(&format!("caller {number}"), Some(4))));
+        (0..32).for_each(|number| suspects.observe(&plan(&format!("caller {number}"), Some(4))));
         assert_eq!(suspects.of(&plan("mallory", None)), Some(4));
-        (0..32).for_each(|_| suspects.learn(&plan("mallory", None)));
+        (0..32).for_each(|_| suspects.observe(&plan("mallory", None)));
         assert_eq!(suspects.of(&plan("mallory", None)), None);
-        assert_eq!(suspects.suspected.load(Ordering::Relaxed), 0);
+        assert_eq!(suspects.predictions.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,38 +1,40 @@
 //! What is held back for requests that ask several shards at once.
 //!
-//! A reservation is no count: it is in no total, only granting sees it, and it lapses by itself.
+//! A hold is no count: it is in no total, only granting sees it, and it lapses by itself.
 
 use std::collections::BTreeMap;
 use tidegate_core::Nanos;
-use tidegate_core::exchange::{KeySync, RESERVED_FOR, ReservationId};
+use tidegate_core::exchange::{HOLD_TTL, HoldId, KeySync};
 use tidegate_core::limit::NUMBER_MAX;
 
+/// The unexpired holds of one cell.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reservations(BTreeMap<ReservationId, Held>);
+pub(super) struct Holds(BTreeMap<HoldId, Hold>);
 
+/// Units that are held for one request, until it confirms or releases them, or the hold expires.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Hold {
     amount: u64,
     expires: Nanos,
 }
 
-impl Held {
+impl Hold {
     /// One that ends later than it can was made before the store's clock was set back.
     fn is_live(&self, present: Nanos) -> bool {
         let left = self.expires.minus(present);
-        left > Nanos::ZERO && left <= RESERVED_FOR
+        left > Nanos::ZERO && left <= HOLD_TTL
     }
 }
 
-impl Reservations {
-    /// Drops what a sync settles or replaces, and what has lapsed.
-    pub(super) fn settle(&mut self, sync: &KeySync, present: Nanos) {
-        let is_over = |id: &ReservationId| sync.settled.contains(id) || sync.wants.reserve == Some(*id);
+impl Holds {
+    /// Drops the holds that a sync ends or replaces, and those that expired.
+    pub(super) fn end_holds(&mut self, sync: &KeySync, present: Nanos) {
+        let is_over = |id: &HoldId| sync.ended_holds.contains(id) || sync.request.hold == Some(*id);
         self.0.retain(|id, held| held.is_live(present) && !is_over(id));
     }
 
-    pub(super) fn reserve(&mut self, id: ReservationId, amount: u64, present: Nanos) {
-        self.0.insert(id, Held { amount, expires: present.plus(RESERVED_FOR) });
+    pub(super) fn hold(&mut self, id: HoldId, amount: u64, present: Nanos) {
+        self.0.insert(id, Hold { amount, expires: present.plus(HOLD_TTL) });
     }
 
     /// How much is held back.
@@ -45,7 +47,7 @@ impl Reservations {
         self.live(present).map(|held| held.expires.minus(present)).min()
     }
 
-    fn live(&self, present: Nanos) -> impl Iterator<Item = &Held> {
+    fn live(&self, present: Nanos) -> impl Iterator<Item = &Hold> {
         self.0.values().filter(move |held| held.is_live(present))
     }
 }

@@ -8,17 +8,17 @@ use std::path::Path;
 use tidegate_core::{FleetSecret, KeyPrefix, Nanos};
 use tidegate_decisions::why::{Audience, Explanation, Nearest};
 use tidegate_decisions::{
-    Found, KeyForm, KeyHash, PartTags, Query, RECORDS_MAX, ReadError, RequestTag, RuleName, Wanted,
-    WantedCallers, WantedValue, read,
+    KeyForm, KeyHash, LogReadError, PartTags, Query, QueryResult, RECORDS_MAX, RequestTag, RuleFilter,
+    RuleName, WantedCallers, WantedValue, read,
 };
 use tidegate_rules::{Attributes, KeyPart, address_values, caller_key, suggest};
 
 /// Between the entries of a descriptor, as lists show it.
 const BETWEEN_PARTS: &str = ", ";
 
-/// What is asked for; what isn't given is any.
+/// A query of the decision log. A field that isn't given matches everything.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct LogQuery {
     pub tenant: Option<String>,
     pub namespace: Option<String>,
     pub rule: Option<String>,
@@ -31,9 +31,9 @@ pub struct Asked {
     pub records_max: usize,
 }
 
-impl Default for Asked {
+impl Default for LogQuery {
     fn default() -> Self {
-        Asked {
+        LogQuery {
             tenant: None,
             namespace: None,
             rule: None,
@@ -47,23 +47,23 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
+impl LogQuery {
     /// Reads the log, which may take a second, and says what it means, as JSON.
     pub fn answer(
         &self,
         directory: &Path,
         secret: &FleetSecret,
         audience: Audience,
-    ) -> Result<String, ReadError> {
+    ) -> Result<String, LogReadError> {
         let found = self.find(directory, secret)?;
         let is_vain = found.records.is_empty() && found.counts.is_empty();
         let Some(identifier) = self.identifier.as_ref().filter(|_| is_vain) else {
             return Ok(Explanation::new(&found, audience).to_json(&[]));
         };
-        let anybody = Asked { identifier: None, ..self.clone() };
+        let anybody = LogQuery { identifier: None, ..self.clone() };
         if self.request_id.is_none() && !identifier.contains(char::is_whitespace) {
             // People paste ids of requests too.
-            let by_id = Asked { request_id: Some(identifier.clone()), ..anybody.clone() };
+            let by_id = LogQuery { request_id: Some(identifier.clone()), ..anybody.clone() };
             let by_id = by_id.find(directory, secret)?;
             if !by_id.records.is_empty() {
                 return Ok(Explanation::new(&by_id, audience).to_json(&[]));
@@ -72,7 +72,7 @@ impl Asked {
         // `tidegate why per-user`: there is no such caller, and a rule or a namespace is called so.
         let name = || Some(identifier.clone());
         for of_name in
-            [Asked { rule: name(), ..anybody.clone() }, Asked { namespace: name(), ..anybody.clone() }]
+            [LogQuery { rule: name(), ..anybody.clone() }, LogQuery { namespace: name(), ..anybody.clone() }]
         {
             let is_free = (&self.rule, &self.namespace) == (&None, &None);
             let found = if is_free { of_name.find(directory, secret)? } else { break };
@@ -81,11 +81,11 @@ impl Asked {
             }
         }
         let others =
-            Asked { records_max: RECORDS_MAX, admissions: false, ..anybody }.find(directory, secret)?;
+            LogQuery { records_max: RECORDS_MAX, admissions: false, ..anybody }.find(directory, secret)?;
         Ok(Explanation::new(&found, audience).to_json(&nearest(identifier, &others)))
     }
 
-    fn find(&self, directory: &Path, secret: &FleetSecret) -> Result<Found, ReadError> {
+    fn find(&self, directory: &Path, secret: &FleetSecret) -> Result<QueryResult, LogReadError> {
         let of_rule = |name: &RuleName| self.is_of_rule(name);
         let wanted = |name: &RuleName| self.wanted(name, secret);
         let callers =
@@ -136,21 +136,21 @@ impl Asked {
                 .is_none_or(|asked| asked == name.rule || (asked.contains('/') && name.is_called(asked)))
     }
 
-    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> Wanted {
+    fn wanted(&self, name: &RuleName, secret: &FleetSecret) -> RuleFilter {
         if !self.is_of_rule(name) {
-            return Wanted::Nothing;
+            return RuleFilter::Nothing;
         }
-        let Some(identifier) = &self.identifier else { return Wanted::All };
+        let Some(identifier) = &self.identifier else { return RuleFilter::All };
         let prefix = name.prefix(secret);
         let keys =
             readings(identifier, name).into_iter().filter_map(|reading| key_of(name, &prefix, &reading));
-        Wanted::Keys(keys.collect())
+        RuleFilter::Keys(keys.collect())
     }
 }
 
 /// The callers that come next to one that nothing is known of: by name where the log has names, else those that were
 /// denied most.
-fn nearest(identifier: &str, found: &Found) -> Vec<Nearest> {
+fn nearest(identifier: &str, found: &QueryResult) -> Vec<Nearest> {
     const NEAREST_MAX: usize = 5;
     let mut all = Nearest::of(found);
     let asked = identifier.to_lowercase();

@@ -12,8 +12,8 @@ use tidegate_core::KeyId;
 /// How much more another key must ask for to take a key's place.
 const TAKES_OVER_AT: u64 = 2;
 
-/// Of some keys, those that there is no room for beside the others.
-pub(super) fn turned_away(keys: &BTreeMap<KeyId, Key<'_>>, most: usize) -> BTreeSet<KeyId> {
+/// Returns the keys for which there is no room beside the others.
+pub(super) fn rejected(keys: &BTreeMap<KeyId, Key<'_>>, most: usize) -> BTreeSet<KeyId> {
     if keys.len() <= most {
         return BTreeSet::new();
     }
@@ -41,7 +41,7 @@ pub(super) fn turned_away(keys: &BTreeMap<KeyId, Key<'_>>, most: usize) -> BTree
 mod tests {
     use super::*;
     use tidegate_core::{Limit, Nanos, Period, SliceSize, Spec};
-    use tidegate_world::{Demand, Held, OwnerId, SliceRow};
+    use tidegate_world::{Demand, OwnerId, SliceHolding, SliceRow};
 
     fn demand(number: u128, percent: u64) -> Demand {
         let (limit, period) = (Limit::new(1_000).unwrap(), Period::new(Nanos::from_secs(10)).unwrap());
@@ -55,24 +55,24 @@ mod tests {
         }
     }
 
-    fn slice(number: u128) -> Held {
+    fn slice(number: u128) -> SliceHolding {
         let (size, expires) = (SliceSize::whole(1_000), Nanos::ZERO);
         let (key, owner) = (KeyId::from_hash(number), OwnerId(1));
         let row = SliceRow { key, owner, generation: 1, size, whole: 1_000, expires };
-        Held { row, acknowledged: 1, before: None }
+        SliceHolding { row, acknowledged: 1, before: None }
     }
 
     /// Which of the keys are turned away, of which so many percent are asked for, the first ones with slices.
     fn away(sliced: &[u64], waiting: &[u64], most: usize) -> Vec<usize> {
         let demands: Vec<Demand> =
             sliced.iter().chain(waiting).zip(1..).map(|(percent, number)| demand(number, *percent)).collect();
-        let slices: Vec<Held> = sliced.iter().zip(1..).map(|(_, number)| slice(number)).collect();
+        let slices: Vec<SliceHolding> = sliced.iter().zip(1..).map(|(_, number)| slice(number)).collect();
         let mut keys = BTreeMap::<KeyId, Key<'_>>::new();
         demands
             .iter()
             .for_each(|demand| keys.entry(demand.key).or_default().demands.push((OwnerId(1), demand)));
         slices.iter().for_each(|held| keys.entry(held.row.key).or_default().slices.push(held));
-        let away = turned_away(&keys, most);
+        let away = rejected(&keys, most);
         (1..=demands.len()).filter(|number| away.contains(&KeyId::from_hash(*number as u128))).collect()
     }
 

@@ -13,38 +13,38 @@ use crate::access::{self, LastCaller, Permission};
 use crate::budget::Registration;
 use crate::buffers::{OUTPUT_BYTES_SOFT_MAX, STEP_BYTES};
 use crate::counters::COUNTERS;
-use crate::decide::{self, PendingAsk, PendingCall, Tried};
+use crate::decide::{self, PendingAsk, PendingCall, TryDecision};
 use crate::forward_auth;
-use crate::pipeline::{self, Answered, Finishing, PassEnd, Then};
+use crate::pipeline::{self, Finishing, NextStep, PassEnd, PassResult};
 use crate::progress::Patience;
 use crate::refusal::Refusal;
 use crate::trace::{self, TraceContext, TraceParent};
 use hyper::StatusCode;
-use read::{Plain, Seen, Wanted, see};
+use read::{FastCall, FastRequest, ReadProgress, read};
 use std::pin::pin;
 use tidegate_node::{VersionedRules, journal};
 use write::Head;
 
-/// What a connection remembers.
+/// The fast path of one connection, and what it remembers between requests.
 #[derive(Debug, Default)]
-pub(crate) struct PlainHttp {
+pub(crate) struct FastPath {
     last_caller: LastCaller,
     /// The listener shuts down: the next answer is the last.
     closes: bool,
 }
 
-impl PlainHttp {
+impl FastPath {
     pub(crate) fn new(registration: Registration) -> Self {
-        PlainHttp { last_caller: LastCaller::of(registration), closes: false }
+        FastPath { last_caller: LastCaller::of(registration), closes: false }
     }
 
-    fn head<'a>(&self, app: &App, status: StatusCode, plain: &'a Plain<'_>) -> Head<'a> {
+    fn head<'a>(&self, app: &App, status: StatusCode, plain: &'a FastRequest<'_>) -> Head<'a> {
         Head { status, id: &plain.id, closes: self.closes, now: app.clock.now().now, trace: None }
     }
 
     /// The trace that a request belongs to.
     #[inline]
-    fn parent(plain: &Plain<'_>) -> Option<TraceParent> {
+    fn parent(plain: &FastRequest<'_>) -> Option<TraceParent> {
         plain.trace.0.and_then(TraceParent::read)
     }
 
@@ -53,10 +53,10 @@ impl PlainHttp {
         &self,
         app: &App,
         rules: &'a VersionedRules,
-        plain: &Plain<'a>,
+        plain: &FastRequest<'a>,
         output: &mut Vec<u8>,
-    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
-        match PlainHttp::parent(plain) {
+    ) -> Result<TryDecision<(), PendingAnswer<'a>>, Refusal> {
+        match FastPath::parent(plain) {
             None => self.try_answer(app, rules, plain, output),
             Some(parent) => journal::traced(parent.trace, || self.try_answer(app, rules, plain, output)),
         }
@@ -68,30 +68,32 @@ impl PlainHttp {
         &self,
         app: &App,
         rules: &'a VersionedRules,
-        plain: &Plain<'a>,
+        plain: &FastRequest<'a>,
         output: &mut Vec<u8>,
-    ) -> Result<Tried<(), PendingAnswer<'a>>, Refusal> {
+    ) -> Result<TryDecision<(), PendingAnswer<'a>>, Refusal> {
         let caller = self.last_caller.permitted(&app.tokens, plain.token, Some(Permission::Check))?;
         match &plain.wanted {
-            Wanted::Decision { call, body } => {
+            FastCall::Decision { call, body } => {
                 match decide::try_decide(app, &caller, rules, (*call, body), plain.id.as_str())? {
-                    Tried::Answered(reply) => {
+                    TryDecision::Answered(reply) => {
                         write::reply(output, &self.head(app, StatusCode::OK, plain), &reply);
-                        Ok(Tried::Answered(()))
+                        Ok(TryDecision::Answered(()))
                     }
-                    Tried::MustAsk(pending) => Ok(Tried::MustAsk(PendingAnswer::Call(pending))),
+                    TryDecision::MustAsk(pending) => Ok(TryDecision::MustAsk(PendingAnswer::Call(pending))),
                 }
             }
-            Wanted::ForwardAuth { query, headers } => {
-                let asked = forward_auth::Asked::read(app, query, headers)?;
+            FastCall::ForwardAuth { query, headers } => {
+                let asked = forward_auth::AuthRequest::read(app, query, headers)?;
                 decide::name_request(app, plain.id.as_str());
                 let tried = decide::try_engine(app, rules, &asked.request(&caller), |decided| {
                     let status = forward_auth::status(decided);
                     write::forward_auth(output, &self.head(app, status, plain), decided);
                 })?;
                 Ok(match tried {
-                    Tried::Answered(()) => Tried::Answered(()),
-                    Tried::MustAsk(pending) => Tried::MustAsk(PendingAnswer::ForwardAuth(pending)),
+                    TryDecision::Answered(()) => TryDecision::Answered(()),
+                    TryDecision::MustAsk(pending) => {
+                        TryDecision::MustAsk(PendingAnswer::ForwardAuth(pending))
+                    }
                 })
             }
         }
@@ -108,8 +110,8 @@ impl PlainHttp {
             COUNTERS.requests_refused.add_one();
             access::report_refused(app, &refusal);
             let status = match plain.wanted {
-                Wanted::ForwardAuth { .. } => forward_auth::refusal_status(app, &refusal),
-                Wanted::Decision { .. } => refusal.code.status(),
+                FastCall::ForwardAuth { .. } => forward_auth::refusal_status(app, &refusal),
+                FastCall::Decision { .. } => refusal.code.status(),
             };
             write::refusal(output, &self.head(app, status, &plain), &refusal);
         }
@@ -119,12 +121,12 @@ impl PlainHttp {
     async fn finish_answer(
         &self,
         app: &App,
-        plain: &Plain<'_>,
+        plain: &FastRequest<'_>,
         answer: PendingAnswer<'_>,
         output: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let context =
-            PlainHttp::parent(plain).map(|parent| TraceContext::new(parent, plain.trace.1.into_iter()));
+            FastPath::parent(plain).map(|parent| TraceContext::new(parent, plain.trace.1.into_iter()));
         match answer {
             PendingAnswer::Call(pending) => {
                 let deciding = pin!(pending.finish(app, plain.id.as_str()));
@@ -145,7 +147,7 @@ impl PlainHttp {
 
 /// A request that has to ask its region before it is answered.
 pub(crate) struct PendingRequest<'a> {
-    plain: Plain<'a>,
+    plain: FastRequest<'a>,
     answer: PendingAnswer<'a>,
 }
 
@@ -155,7 +157,7 @@ enum PendingAnswer<'a> {
     ForwardAuth(PendingAsk<'a>),
 }
 
-impl pipeline::Session for PlainHttp {
+impl pipeline::Session for FastPath {
     const PATIENCE: Patience = Patience::HTTP;
 
     // Boxed: it is large, and nearly nobody asks.
@@ -167,31 +169,31 @@ impl pipeline::Session for PlainHttp {
         rules: &'a VersionedRules,
         input: &'a [u8],
         output: &mut Vec<u8>,
-    ) -> Answered<Self::Pending<'a>> {
+    ) -> PassResult<Self::Pending<'a>> {
         let (mut consumed, checks_host) = (0, !app.tokens.are_required());
         while output.len() < OUTPUT_BYTES_SOFT_MAX {
             let rest = &input[consumed..];
-            let then = match see(rest, checks_host) {
-                Seen::Incomplete if rest.len() < STEP_BYTES => Then::Read,
-                Seen::Incomplete | Seen::Other => Then::HandOver,
-                Seen::Plain(plain) => match self.answer_at_once(app, rules, &plain, output) {
-                    Ok(Tried::Answered(())) => {
+            let then = match read(rest, checks_host) {
+                ReadProgress::Incomplete if rest.len() < STEP_BYTES => NextStep::Read,
+                ReadProgress::Incomplete | ReadProgress::Other => NextStep::HandOver,
+                ReadProgress::Plain(plain) => match self.answer_at_once(app, rules, &plain, output) {
+                    Ok(TryDecision::Answered(())) => {
                         consumed += plain.length;
                         if !self.closes {
                             continue;
                         }
-                        Then::End
+                        NextStep::End
                     }
-                    Ok(Tried::MustAsk(answer)) => {
+                    Ok(TryDecision::MustAsk(answer)) => {
                         let pending = Box::new(PendingRequest { plain, answer });
-                        return Answered { consumed, then: PassEnd::Finish(pending) };
+                        return PassResult { consumed, then: PassEnd::Finish(pending) };
                     }
-                    Err(_) => Then::HandOver,
+                    Err(_) => NextStep::HandOver,
                 },
             };
-            return Answered { consumed, then: PassEnd::Then(then) };
+            return PassResult { consumed, then: PassEnd::Then(then) };
         }
-        Answered { consumed, then: PassEnd::Then(Then::Write) }
+        PassResult { consumed, then: PassEnd::Then(NextStep::Write) }
     }
 
     fn finish<'a>(
@@ -212,11 +214,11 @@ impl pipeline::Session for PlainHttp {
 #[cfg(feature = "fuzz")]
 pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
     use pipeline::Session as _;
-    let mut session = PlainHttp::default();
+    let mut session = FastPath::default();
     loop {
         let mut output = Vec::new();
         let rules = app.engine.rules();
-        let Answered { consumed, then } = session.answer(app, &rules, input, &mut output);
+        let PassResult { consumed, then } = session.answer(app, &rules, input, &mut output);
         input = &input[consumed..];
         let mut answers = output.as_slice();
         while !answers.is_empty() {
@@ -228,7 +230,7 @@ pub(crate) fn fuzz(app: &App, mut input: &[u8]) {
             answers = &answers[head + length.unwrap_or(0)..];
         }
         match then {
-            PassEnd::Then(Then::Write) => {
+            PassEnd::Then(NextStep::Write) => {
                 assert!(consumed > 0, "a pass that answers something has read something");
             }
             _ => return,

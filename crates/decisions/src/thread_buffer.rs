@@ -1,4 +1,4 @@
-//! Where decisions are put down until they are written: one lane for each thread that decides, folded as they come.
+//! Where decisions are put down until they are written: one buffer for each thread that decides, folded as they come.
 //!
 //! The first denials of a key are kept one by one; what follows within the same second is counted, exactly, with the
 //! first of them. Nothing grows past its bound: keys beyond it are counted by rule. Nothing here allocates but the
@@ -6,7 +6,7 @@
 
 use crate::caller::Caller;
 use crate::name::RuleName;
-use crate::record::{KeyHash, Outcome, Path, Record, RuleCount, RuleId};
+use crate::record::{KeyHash, Record, RecordOutcome, RecordPath, RuleCount, RuleId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use tidegate_core::Nanos;
@@ -21,29 +21,29 @@ const SINGLES_MAX: usize = 4096;
 /// Rules whose names are kept; denials by further ones are counted together.
 const RULES_MAX: usize = 1024;
 
-/// What tells a decision from others of its thread, at hand before anything else is looked up.
+/// The part of a record that is known before anything else is looked up. It tells decisions of one thread apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Noted {
+pub struct RecordHeader {
     pub at: Nanos,
     pub key: KeyHash,
     pub rule: RuleId,
     pub rule_version: u64,
-    pub outcome: Outcome,
-    pub path: Path,
+    pub outcome: RecordOutcome,
+    pub path: RecordPath,
 }
 
-/// What tells denials of one key apart: of another version, or decided in another way, one has another cause.
+/// Identifies the cause of denials of one key: the rule's version, the outcome and the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Kind(u32);
+pub struct DenialKind(u32);
 
-impl Kind {
+impl DenialKind {
     /// Of an empty slot; no denial has it.
-    const NONE: Kind = Kind(0);
+    const NONE: DenialKind = DenialKind(0);
 
     #[inline]
-    pub fn of(rule_version: u64, outcome: Outcome, path: Path) -> Self {
+    pub fn of(rule_version: u64, outcome: RecordOutcome, path: RecordPath) -> Self {
         let [a, b, c, ..] = rule_version.to_le_bytes();
-        Kind(u32::from_le_bytes([a, b, c, (outcome as u8) << 4 | path as u8 | 0x80]))
+        DenialKind(u32::from_le_bytes([a, b, c, (outcome as u8) << 4 | path as u8 | 0x80]))
     }
 }
 
@@ -55,7 +55,7 @@ struct Tally {
     high: u64,
     last: Nanos,
     low: u32,
-    kind: Kind,
+    kind: DenialKind,
     more: u32,
     /// Where its first record is.
     record: u16,
@@ -77,18 +77,18 @@ impl Tally {
     }
 }
 
-impl Noted {
+impl RecordHeader {
     #[inline]
-    fn kind(&self) -> Kind {
-        Kind::of(self.rule_version, self.outcome, self.path)
+    fn kind(&self) -> DenialKind {
+        DenialKind::of(self.rule_version, self.outcome, self.path)
     }
 }
 
 /// Rules are named by hashes already.
 #[derive(Default)]
-pub(crate) struct AsItIs(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -102,29 +102,30 @@ impl Hasher for AsItIs {
     }
 }
 
-/// A rule as one lane knows it: its name, and what of it is only counted.
+/// A rule in one thread's buffer: its name, and the number of its denials that are only counted.
 #[derive(Debug)]
-pub(crate) struct RuleSeen {
+pub(crate) struct RuleTally {
     pub(crate) name: Option<RuleName>,
     pub(crate) count: Option<RuleCount>,
 }
 
+/// The records of one deciding thread since the last write.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ThreadBuffer {
     slots: Box<[Tally; SLOTS]>,
     /// The first record of each key.
     firsts: Vec<Record>,
     singles: Vec<Record>,
-    rules: HashMap<RuleId, RuleSeen, BuildHasherDefault<AsItIs>>,
+    rules: HashMap<RuleId, RuleTally, BuildHasherDefault<IdentityHasher>>,
     /// Of the records above.
     callers: Vec<(KeyHash, Caller)>,
     /// Admissions of the sample that found no room.
     pub(crate) admissions_dropped: u64,
 }
 
-impl Default for Lane {
+impl Default for ThreadBuffer {
     fn default() -> Self {
-        Lane {
+        ThreadBuffer {
             slots: empty_slots(),
             firsts: Vec::with_capacity(KEYS_MAX),
             singles: Vec::with_capacity(SINGLES_MAX),
@@ -141,10 +142,10 @@ fn empty_slots() -> Box<[Tally; SLOTS]> {
     slots.try_into().unwrap_or_else(|_| unreachable!("as many as were made"))
 }
 
-impl Lane {
+impl ThreadBuffer {
     /// Counts a denial of a key in a flood; false, and nothing is done, where it isn't in one.
     #[inline]
-    pub(crate) fn fold(&mut self, key: KeyHash, kind: Kind, at: Nanos) -> bool {
+    pub(crate) fn fold(&mut self, key: KeyHash, kind: DenialKind, at: Nanos) -> bool {
         let slot = self.find(key, kind);
         let tally = &mut self.slots[slot];
         tally.kind == kind
@@ -152,85 +153,85 @@ impl Lane {
             && tally.fold(at)
     }
 
-    pub(crate) fn note(
+    pub(crate) fn record(
         &mut self,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
-        if noted.outcome == Outcome::Admitted {
-            return self.note_admission(noted, record, name, caller);
+        if header.outcome == RecordOutcome::Admitted {
+            return self.record_admission(header, record, name, caller);
         }
-        let slot = self.find(noted.key, noted.kind());
+        let slot = self.find(header.key, header.kind());
         let tally = &mut self.slots[slot];
-        if tally.kind == Kind::NONE {
-            self.note_new(slot, noted, record, name, caller);
+        if tally.kind == DenialKind::NONE {
+            self.record_new(slot, header, record, name, caller);
         } else if tally.singles < SINGLES_OF_KEY_MAX && self.singles.len() < SINGLES_MAX {
             tally.singles += 1;
             self.singles.push(record());
-        } else if !tally.fold(noted.at) {
-            self.count(noted, name);
+        } else if !tally.fold(header.at) {
+            self.count(header, name);
         }
     }
 
-    fn note_admission(
+    fn record_admission(
         &mut self,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.singles.len() < SINGLES_MAX {
             self.singles.push(record());
-            self.rule(noted.rule, name);
-            self.callers.extend(caller().map(|caller| (noted.key, caller)));
+            self.rule(header.rule, name);
+            self.callers.extend(caller().map(|caller| (header.key, caller)));
         } else {
             self.admissions_dropped += 1;
         }
     }
 
-    fn note_new(
+    fn record_new(
         &mut self,
         slot: usize,
-        noted: &Noted,
+        header: &RecordHeader,
         record: impl FnOnce() -> Record,
         name: impl FnOnce() -> RuleName,
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         if self.firsts.len() == KEYS_MAX {
-            return self.count(noted, name);
+            return self.count(header, name);
         }
-        let (KeyHash { high, low }, kind) = (noted.key, noted.kind());
+        let (KeyHash { high, low }, kind) = (header.key, header.kind());
         let record_at = u16::try_from(self.firsts.len()).unwrap_or(u16::MAX);
-        self.slots[slot] = Tally { high, last: noted.at, low, kind, more: 0, record: record_at, singles: 1 };
+        self.slots[slot] = Tally { high, last: header.at, low, kind, more: 0, record: record_at, singles: 1 };
         self.firsts.push(record());
-        self.rule(noted.rule, name);
-        self.callers.extend(caller().map(|caller| (noted.key, caller)));
+        self.rule(header.rule, name);
+        self.callers.extend(caller().map(|caller| (header.key, caller)));
     }
 
     /// The slot of a key: its own, or the empty one that would be.
     #[inline]
-    fn find(&self, key: KeyHash, kind: Kind) -> usize {
+    fn find(&self, key: KeyHash, kind: DenialKind) -> usize {
         // Keys are hashes already.
         let mut slot = usize::try_from(key.high % SLOTS as u64).unwrap_or(0);
         loop {
             let tally = &self.slots[slot];
             let is_own = tally.kind == kind && tally.high == key.high && tally.low == key.low;
-            if is_own || tally.kind == Kind::NONE {
+            if is_own || tally.kind == DenialKind::NONE {
                 return slot;
             }
             slot = (slot + 1) % SLOTS;
         }
     }
 
-    fn count(&mut self, noted: &Noted, name: impl FnOnce() -> RuleName) {
-        self.count_many(RuleCount { rule: noted.rule, first: noted.at, last: noted.at, count: 1 }, name);
+    fn count(&mut self, header: &RecordHeader, name: impl FnOnce() -> RuleName) {
+        self.count_many(RuleCount { rule: header.rule, first: header.at, last: header.at, count: 1 }, name);
     }
 
     pub(crate) fn count_many(&mut self, more: RuleCount, name: impl FnOnce() -> RuleName) {
         let rule = if self.rule(more.rule, name) { more.rule } else { RuleId::UNKNOWN };
-        let seen = self.rules.entry(rule).or_insert(RuleSeen { name: None, count: None });
+        let seen = self.rules.entry(rule).or_insert(RuleTally { name: None, count: None });
         let count = seen.count.get_or_insert(RuleCount { rule, count: 0, ..more });
         count.count += more.count;
         count.last = more.last;
@@ -244,7 +245,7 @@ impl Lane {
         if rule == RuleId::UNKNOWN || self.rules.len() >= RULES_MAX {
             return false;
         }
-        self.rules.insert(rule, RuleSeen { name: Some(name()), count: None });
+        self.rules.insert(rule, RuleTally { name: Some(name()), count: None });
         true
     }
 
@@ -252,8 +253,8 @@ impl Lane {
         self.firsts.is_empty() && self.singles.is_empty() && self.rules.is_empty()
     }
 
-    /// Puts what was counted into the records that it belongs to. Nothing is noted any more until it is cleared.
-    pub(crate) fn settle(&mut self) {
+    /// Adds the counts to the records that they belong to. Nothing is recorded until the buffer is cleared.
+    pub(crate) fn flush_counts(&mut self) {
         if self.firsts.is_empty() {
             return;
         }
@@ -268,7 +269,7 @@ impl Lane {
         self.firsts.iter().chain(&self.singles)
     }
 
-    pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleSeen)> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&RuleId, &RuleTally)> {
         self.rules.iter()
     }
 

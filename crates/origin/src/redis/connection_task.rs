@@ -6,21 +6,21 @@ use super::backoff::Backoff;
 use super::dial::Connected;
 use super::link::Link;
 use super::servers::Servers;
-use super::shard::{Shard, Standing};
+use super::shard::{ConnectionStatus, Shard};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// A connection that nobody used but that lasted so long was a good one.
-const LASTING: Duration = Duration::from_secs(10);
+const STABLE_CONNECTION_MIN: Duration = Duration::from_secs(10);
 
 /// A server that stays read-only is connected to again and again: that is told so often.
-const CONDEMNED_TOLD_EVERY: Duration = Duration::from_secs(60);
+const CONDEMNED_LOG_EVERY: Duration = Duration::from_secs(60);
 const LOST: &str = "the connection was lost";
 const CONDEMNED: &str = "it stopped answering, or became read-only; connecting again";
 
 /// Runs until the origin is dropped, or the shard was retired and its last calls had their time.
-pub(super) async fn keep(servers: Arc<Servers>, shard: Arc<Shard>) {
+pub(super) async fn maintain(servers: Arc<Servers>, shard: Arc<Shard>) {
     let retired = async {
         shard.is_retired().await;
         tokio::time::sleep(servers.dialer.options.call_timeout() * 2).await;
@@ -46,7 +46,7 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
                 shard.up(link.clone());
                 let began = Instant::now();
                 let problem = hold(connected, &link).await;
-                if link.was_useful() || began.elapsed() >= LASTING {
+                if link.was_useful() || began.elapsed() >= STABLE_CONNECTION_MIN {
                     backoff.succeeded();
                 }
                 problem.to_owned()
@@ -54,7 +54,7 @@ async fn connect_forever(servers: &Servers, shard: &Shard) {
             Err(problem) => problem,
         };
         let is_repeated =
-            problem == CONDEMNED && condemned_told.is_some_and(|told| told.elapsed() < CONDEMNED_TOLD_EVERY);
+            problem == CONDEMNED && condemned_told.is_some_and(|told| told.elapsed() < CONDEMNED_LOG_EVERY);
         if problem == CONDEMNED && !is_repeated {
             condemned_told = Some(Instant::now());
         }
@@ -79,7 +79,7 @@ async fn hold(connected: Connected, link: &Link) -> &'static str {
 
 /// Says once that a server is gone, not at each attempt to reach it.
 fn report(shard: &Shard, problem: &str) {
-    let was_known = matches!(&*shard.standing(), Standing::Down { cause } if cause == problem);
+    let was_known = matches!(&*shard.status(), ConnectionStatus::Down { cause } if cause == problem);
     if was_known {
         return;
     }
