@@ -35,3 +35,11 @@ pub use layer::{CheckRequest, LimitLayer, LimitService, Limiter};
 pub use redis_protocol::{RedisClient, ThrottleReply};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
+
+// Names of earlier releases.
+#[doc(hidden)]
+pub use {
+    answer::{CheckResponse as Answer, LimitStatus as LimitAnswer, ResponseSource as Source},
+    layer::CheckRequest as Limit,
+    redis_protocol::ThrottleReply as Throttled,
+};

@@ -4,7 +4,7 @@
 
 use crate::checks::Auditor;
 use crate::fault::Fault;
-use crate::fired::{FaultKind, Fired};
+use crate::fired::Fired;
 use crate::ledger::KeyLedger;
 use crate::load::RegionLoad;
 use crate::network::Network;
@@ -259,20 +259,6 @@ impl Simulation {
             simulation.inject(at, fault);
         }
         simulation
-    }
-
-    /// Counts what is wrong from the beginning on.
-    fn record_problems(&mut self) {
-        let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
-        let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
-        let counts = [
-            (wrong(clock_offsets_ns), FaultKind::ClockOff),
-            (wrong(clock_drifts_ppm), FaultKind::ClockDrifted),
-            (changes.len(), FaultKind::RuleChanged),
-        ];
-        for (count, kind) in counts {
-            (0..count).for_each(|_| self.fired.count(kind));
-        }
     }
 
     fn boot(&mut self, index: usize, incarnation: u32) -> SimulatedNode {

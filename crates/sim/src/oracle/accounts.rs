@@ -37,6 +37,8 @@ pub(super) struct Accounts {
     /// When a bucket that saw everything is full again, in ticks of a nanosecond over the rate's denominator.
     pub(super) level: u128,
     pub(super) level_at: Nanos,
+    /// More was admitted than the bucket holds: nodes and the store cut that to an empty bucket.
+    pub(super) owes_more: bool,
     pub(super) nodes: BTreeSet<NodeId>,
     /// Units that were held for their request, or admitted on credit beside a limit that was asked about.
     pub(super) held: u64,

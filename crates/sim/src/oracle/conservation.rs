@@ -221,7 +221,7 @@ impl KeyAccounts {
             let excused = accounts.uncounted().max(accounts.dropped) + accounts.untold;
             let (counted, wanted): (u64, u64) = match self.plan.policy {
                 // A lowered burst leaves one empty bucket of what is owed.
-                GivenPolicy::Gcra { .. } if self.was_lowered => continue,
+                GivenPolicy::Gcra { .. } if self.was_lowered || accounts.owes_more => continue,
                 GivenPolicy::Gcra { .. } => {
                     let owed = |epoch| self.units_between(now, origin.tat(self.id, epoch));
                     let wanted = self.used(*cell, now).saturating_sub(excused + self.gcra_slack(accounts));

@@ -2,8 +2,10 @@
 
 use super::{Event, Simulation};
 use crate::fault::Fault;
+use crate::fired::FaultKind;
 use crate::network::{Latency, NetworkOptions, Odds, Way};
 use crate::scenario::Arrival;
+use crate::scenario::Scenario;
 use crate::trace::TraceEvent;
 use tidegate_core::Nanos;
 
@@ -14,6 +16,20 @@ const CALM_WITHIN: Nanos = Nanos::from_millis(1);
 const COUNTS_AS_ALIVE: Nanos = Nanos::from_millis(1_500);
 
 impl Simulation {
+    /// Counts what is wrong from the beginning on.
+    pub(super) fn record_problems(&mut self) {
+        let Scenario { clock_offsets_ns, clock_drifts_ppm, changes, .. } = &self.scenario;
+        let wrong = |numbers: &[i64]| numbers.iter().filter(|number| **number != 0).count();
+        let counts = [
+            (wrong(clock_offsets_ns), FaultKind::ClockOff),
+            (wrong(clock_drifts_ppm), FaultKind::ClockDrifted),
+            (changes.len(), FaultKind::RuleChanged),
+        ];
+        for (count, kind) in counts {
+            (0..count).for_each(|_| self.fired.count(kind));
+        }
+    }
+
     pub(super) fn go_wrong(&mut self, fault: Fault) {
         if self.is_calm {
             return;
