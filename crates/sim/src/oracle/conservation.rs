@@ -4,7 +4,6 @@ use super::{Accounts, BUCKET, KeyAccounts, Oracle};
 use crate::node::{Call, KeyView, SimulatedNode};
 use crate::origin::SimulatedOrigin;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_core::counts::Counts;
 use tidegate_core::exchange::CountSync;
 use tidegate_core::origin_cell::NodeId;
 use tidegate_core::{CellId, Nanos, Sequence};
@@ -64,20 +63,14 @@ impl KeyAccounts {
                 _ => {
                     let CellKnowledge { total, of_components, unpublished } =
                         self.known(self.id_of(cell), nodes, origin, standing_still);
-                    let (id, standing_still) =
-                        (self.id_of(cell), |node: &&SimulatedNode| standing_still.contains(&node.id));
-                    let granted: u64 = nodes
-                        .iter()
-                        .filter(standing_still)
-                        .map(|node| prepaid_of(&node.view(id.key), &id))
-                        .sum();
+                    // With what those hold who stand still: they spend it on top of what the store grants since.
+                    let with_all = self.known_total(self.id_of(cell), nodes, origin);
                     let accounts = self.cells.entry(cell).or_default();
                     accounts.claimed = accounts.claimed.max(total - of_components);
                     if !origin.is_whole(self.id) {
                         accounts.before_claims += unpublished;
                     }
-                    // What they were granted they spend on top of what the store grants since.
-                    (accounts.admitted + granted).saturating_sub(total)
+                    accounts.admitted.max(with_all).saturating_sub(total)
                 }
             };
             let accounts = self.cells.entry(cell).or_default();
@@ -284,10 +277,4 @@ fn tat_of(view: &KeyView, epoch: u16) -> Nanos {
         Some(CountSync::Gcra { sync, .. }) if view.epoch == epoch => sync.busy.tat,
         _ => Nanos::ZERO,
     }
-}
-
-/// What a node was granted of a window and hasn't spent.
-fn prepaid_of(view: &KeyView, cell: &CellId) -> u64 {
-    let is_it = |(sequence, _): &(Sequence, Counts)| view.epoch == cell.epoch && *sequence == cell.sequence;
-    view.cells().find(is_it).map_or(0, |(_, counts)| counts.prepaid())
 }
