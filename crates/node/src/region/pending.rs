@@ -51,6 +51,7 @@ pub(super) struct Pending {
     pub(super) adopts: bool,
     /// How far the log of resets has been read.
     pub(super) reset_position: Option<ResetPosition>,
+    pub(super) resets_read_at: Option<Nanos>,
     /// Resets that this node carried out and that aren't over.
     pub(super) done_resets: BTreeMap<KeyId, DoneReset>,
     /// What requests hold that have been woken and not yet decided.
@@ -164,6 +165,7 @@ impl Pending {
             shards: BTreeMap::new(),
             adopts: false,
             reset_position: None,
+            resets_read_at: None,
             done_resets: BTreeMap::new(),
             holds: BTreeMap::new(),
             random: seed | 1,

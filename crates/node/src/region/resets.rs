@@ -13,6 +13,10 @@ use tidegate_origin::{DoneReset, Reset, ResetLog, ResetNews};
 /// after a loss of data.
 const REMEMBERED_MAX: usize = 10_000;
 
+/// Entries of the log that a node hasn't read yet are no older than that, if it has read the log since. A store keeps an
+/// epoch for longer.
+const ENTRIES_ARE_NEW_FOR: Nanos = Nanos::from_secs(20);
+
 impl Region {
     /// What to add to the log of resets, and how far this node has read it.
     pub fn reset_news(&self, resets: Vec<Reset>) -> ResetNews {
@@ -21,9 +25,12 @@ impl Region {
     }
 
     /// Takes what the log says. Returns whether resets may have been missed.
+    ///
+    /// A node that has read the log a moment ago goes by its new entries. One that hasn't doesn't know how old they are, and
+    /// asks about each key instead: the store may have dropped the epoch of an old entry, whose windows are over, and a node
+    /// that went by it would lead the store to that epoch and drop what was counted since.
     pub fn take_resets(&self, table: &Table<SharedState>, log: &ResetLog, now: Nanos) -> bool {
-        self.start_afresh(table, &log.resets, now);
-        let is_first = {
+        let (is_first, is_late) = {
             let mut pending = self.pending.lock();
             let known = pending.reset_position;
             if known.is_some_and(|known| known.log == log.position.log && known.number > log.position.number)
@@ -32,10 +39,13 @@ impl Region {
                 return false;
             }
             pending.reset_position = Some(log.position);
-            known.is_none()
+            let read_before = pending.resets_read_at.replace(now);
+            (known.is_none(), read_before.is_none_or(|before| before.plus(ENTRIES_ARE_NEW_FOR) < now))
         };
-        if log.has_gap {
+        if log.has_gap || is_late && !log.resets.is_empty() {
             table.for_each(|_, state| state.unconfirm());
+        } else {
+            self.start_afresh(table, &log.resets, now);
         }
         log.has_gap && !is_first
     }
