@@ -266,7 +266,7 @@ fn what_is_most_likely_not_meant_is_warned_of() {
     );
     let warnings: Vec<String> = set.warnings().iter().map(ToString::to_string).collect();
     for (place, text) in [
-        ("rules.yaml:3:", "less than a second"),
+        ("rules.yaml:3:", "less than one second"),
         ("rules.yaml:4:", "use quotas"),
         ("rules.yaml:5:", "blocks every caller"),
         ("rules.yaml:9:", "never applies: an earlier override"),

@@ -21,11 +21,11 @@ Exit code: 0 nothing is violated, 1 something is, 2 the file can't be written. F
 const REPLAY_NOTE: &str = "\
 FILE is a scenario file of the swarm, or a directory of them.
 Its `expect` says whether it passes, or which violation it is known for.
-Exit code: 0 every file does command it expects, 1 one doesn't, 2 one can't be read. For example:
+Exit code: 0 every file does what it expects, 1 one doesn't, 2 one can't be read. For example:
   tidegate sim replay crates/sim/scenarios
   tidegate sim replay found/seed-17-episode-3.toml";
 const COVERAGE_NOTE: &str = "\
-A situation is command a node knows of a key, command the store holds of its cell, and the event that
+A situation is what a node knows of a key, what the store holds of its cell, and the event that
 comes then. What the seeds meet too rarely is aimed at.
 Exit code: 0 every situation was met 30 times or is listed in
 crates/sim/coverage/unreachable.txt, and nothing was violated, 1 that isn't so, 2 the
