@@ -15,7 +15,7 @@ fn limits_on_different_shards_pass_together_or_not_at_all() {
     let cluster = wait_for(RedisCluster::start());
     let nodes = fleet(&cluster.urls(), 2, &PATIENT);
     let limits = one_limit_each(&cluster, "together");
-    let admitted = connect_all(&nodes, &limits);
+    let admitted = connect_all(&cluster, &nodes, &limits);
     let totals = || -> Vec<u64> { limits.iter().map(|limit| total_of_all(&cluster, limit)).collect() };
     let before = totals();
     assert!(nodes[0].caller().ask_all(&limits).is_allowed());
@@ -61,7 +61,7 @@ fn a_fourth_primary_and_the_slots_that_move_there_are_followed() {
     let mut cluster = wait_for(RedisCluster::start());
     let nodes = fleet(&cluster.urls(), 2, &PATIENT);
     let limits = one_limit_each(&cluster, "moving");
-    let before = connect_all(&nodes, &limits);
+    let before = connect_all(&cluster, &nodes, &limits);
     // Asked about all the time, and used up only in the end.
     let busy: Vec<Limit> = limits.iter().map(|limit| Limit { number: 1_000_000, ..limit.clone() }).collect();
     let slots: Vec<u16> = busy.iter().map(|limit| slot_of(&cluster, limit)).collect();
