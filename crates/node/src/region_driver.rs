@@ -352,8 +352,9 @@ impl RegionDriver {
     pub async fn share_resets(&self, resets: Vec<Reset>) -> Result<(), OriginError> {
         let Sharing { table, region, .. } = self.shared();
         region.start_afresh(table, &resets, self.clock.now().now);
+        let asked_at = self.clock.now().now;
         let log = self.origin().share_resets(region.reset_news(resets)).await?;
-        self.take_resets(&log);
+        self.take_resets(&log, asked_at);
         Ok(())
     }
 
@@ -368,9 +369,9 @@ impl RegionDriver {
         timeout(RESET_TIMEOUT, recovered).await.map_err(|_| OriginError::Unreachable { cause })
     }
 
-    fn take_resets(&self, log: &ResetLog) {
+    fn take_resets(&self, log: &ResetLog, asked_at: Nanos) {
         let Sharing { table, region, .. } = self.shared();
-        if region.take_resets(table, log, self.clock.now().now) {
+        if region.take_resets(table, log, asked_at) {
             tracing::info!(
                 "this node may have missed resets: the next decision about each key asks the region"
             );

@@ -209,7 +209,8 @@ impl Oracle {
         accounts.start_anew_if_full(cell, unit.now);
         let used = accounts.charge(cell, unit);
         let rides_on_old = accounts.rides_on_old(unit);
-        let is_at_turn = unit.sequence.is_some() && accounts.plan.sequence_at(unit.now) != unit.sequence;
+        let is_at_turn =
+            unit.sequence == Some(cell.1) && accounts.plan.sequence_at(unit.now) != unit.sequence;
         let used_before = accounts.used_before_lowering(cell, unit.now);
         let limit = accounts.limit;
         let of_cell = accounts.cells.entry(cell).or_default();

@@ -26,8 +26,8 @@ impl Region {
 
     /// Takes what the log says. Returns whether resets may have been missed.
     ///
-    /// A node that has read the log a moment ago goes by its new entries. One that hasn't doesn't know how old they are, and
-    /// asks about each key instead: the store may have dropped the epoch of an old entry, whose windows are over, and a node
+    /// A node that has read the log a moment ago, `now` being when it asked, goes by its new entries. One that hasn't doesn't
+    /// know how old they are, and asks about their keys instead: the store may have dropped the epoch of an old entry, whose windows are over, and a node
     /// that went by it would lead the store to that epoch and drop what was counted since.
     pub fn take_resets(&self, table: &Table<SharedState>, log: &ResetLog, now: Nanos) -> bool {
         let (is_first, is_late) = {
@@ -42,12 +42,32 @@ impl Region {
             let read_before = pending.resets_read_at.replace(now);
             (known.is_none(), read_before.is_none_or(|before| before.plus(ENTRIES_ARE_NEW_FOR) < now))
         };
-        if log.has_gap || is_late && !log.resets.is_empty() {
+        if log.has_gap {
             table.for_each(|_, state| state.unconfirm());
+        }
+        if log.has_gap || is_late {
+            self.ask_about(table, &log.resets);
         } else {
             self.start_afresh(table, &log.resets, now);
         }
         log.has_gap && !is_first
+    }
+
+    /// Publishes keys that may have been reset since the node counted them: the answer has their epoch. Until then the next
+    /// decision about each asks.
+    fn ask_about(&self, table: &Table<SharedState>, resets: &[Reset]) {
+        for reset in resets {
+            let mut is_behind = false;
+            table.update(reset.key, |state| {
+                is_behind = reset.epoch > state.epoch();
+                if is_behind {
+                    state.unconfirm();
+                }
+            });
+            if is_behind {
+                self.mark_unpublished(table, reset.key);
+            }
+        }
     }
 
     /// A key was reset, by this node or before it: should its shard lose that, it is told again.

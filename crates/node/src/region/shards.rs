@@ -321,6 +321,7 @@ impl Region {
             }
         } else {
             data.queue.extend(keys);
+            data.resets.retain(|_, done| done.expires > moment.now);
             effects.restore.extend(data.resets.values().map(|done| (shard, *done)));
         }
         self.republish_on(&mut pending, table, shard, moment, &mut effects);
