@@ -92,7 +92,7 @@ pub enum Replace {
     All,
 }
 
-/// What happens to the overrides of a namespace that a push replaces.
+/// Whether a push that replaces a namespace removes the overrides that it does not list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverrideRetention {
     /// Removes overrides that the files don't list.

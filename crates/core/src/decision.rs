@@ -33,7 +33,7 @@ impl Decision {
     }
 }
 
-/// What a check does to the count that it reads.
+/// Decides when a check charges its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChargeMode {
     /// Charge the cost if it passes.

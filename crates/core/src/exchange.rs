@@ -80,7 +80,7 @@ impl KeySync {
     }
 }
 
-/// What a node requests from the key, beside publishing and reading.
+/// Requests units of a key for a node. A sync also publishes and reads the key's counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GrantRequest {
     /// Costs to grant, in order, each if it fits. A granted one counts for everybody at once.

@@ -30,7 +30,7 @@ use steps::{Steps, is_later};
 /// A shard behind its lock, with the hint for prefetching: one cache line.
 #[repr(align(64))]
 #[derive(Debug)]
-struct Guarded<S> {
+struct LockedShard<S> {
     shard: Mutex<Shard<S>>,
     /// A copy of the shard's [`Hint`], read without the lock. It may be out of date: it only ever leads to
     /// a prefetch, which may be useless but never wrong.
@@ -40,7 +40,7 @@ struct Guarded<S> {
 
 #[derive(Debug)]
 pub struct Table<S> {
-    shards: Box<[Guarded<S>]>,
+    shards: Box<[LockedShard<S>]>,
     shard_bits: u32,
     steps: Steps,
     /// How many nodes share the region, this one included.
@@ -76,7 +76,7 @@ impl<S: State> Table<S> {
         assert!((1..=16).contains(&shard_bits), "2 to 65536 shards");
         let shards = 1_usize << shard_bits;
         let occupancy = Occupancy::new(keys_max, shards);
-        let guarded = |_| Guarded {
+        let guarded = |_| LockedShard {
             shard: Mutex::new(Shard::new(u8::try_from(shard_bits).unwrap_or(u8::MAX))),
             address: AtomicUsize::new(0),
             homes: AtomicUsize::new(0),

@@ -27,11 +27,11 @@ static NEXT_BUFFER: AtomicUsize = AtomicUsize::new(0);
 /// A buffer behind its lock, in lines of the cache that no other is in: each thread writes to its own with every denial.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Guarded(Mutex<ThreadBuffer>);
+struct LockedBuffer(Mutex<ThreadBuffer>);
 
 #[derive(Debug)]
 pub struct Recorder {
-    buffers: Box<[Guarded]>,
+    buffers: Box<[LockedBuffer]>,
     events: Mutex<VecDeque<Event>>,
     shards: Mutex<HashMap<ShardTag, String>>,
     counters: Counters,
@@ -84,7 +84,7 @@ impl Recorder {
     /// For so many threads that decide.
     pub fn new(threads: usize) -> Self {
         // One more, for who finds its own taken.
-        let buffers = (0..=threads.clamp(1, 1024)).map(|_| Guarded::default()).collect();
+        let buffers = (0..=threads.clamp(1, 1024)).map(|_| LockedBuffer::default()).collect();
         Recorder {
             buffers,
             events: Mutex::new(VecDeque::new()),
@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     /// Records a decision. `record`, `name` and `caller` are called only where their result is stored: in a flood, rarely.
-    /// They run while the thread's buffer is locked, so they mustn't record anything themselves.
+    /// The closures run while the thread's buffer is locked, so the closures mustn't record anything themselves.
     pub fn record(
         &self,
         header: &RecordHeader,

@@ -3,10 +3,10 @@
 /// The answers of a request that are recorded.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordSelection {
-    /// It was denied: by those of its limits that denied it, from this item on.
+    /// Records the denials of a denied request, from this item on.
     Denials { from: usize },
-    /// It passed, and a rule says how often such requests are recorded.
+    /// Records an admitted request as often as its rules' `log` requires.
     ByRules,
-    /// It passed, and is one of the sample.
+    /// Records an admitted request that the sample chose.
     Sampled,
 }

@@ -474,7 +474,7 @@ fn a_region_that_confirmed_nothing_since_the_backup_sees_that_grants_are_missing
     let mut rounds = Rounds::new(40);
     (0..4).for_each(|_| drop(rounds.go_on()));
     let backup = rounds.row;
-    // It reads that it was lowered, and the older copy takes the store's place before it acknowledges that.
+    // The region reads that its slice was lowered. An older copy replaces the store before the region acknowledges that.
     rounds.hold(5);
     rounds.go_on();
     assert_eq!(rounds.in_force(), 5);

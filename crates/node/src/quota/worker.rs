@@ -6,9 +6,9 @@
 //! within a lease goes by it: not while the origin may have forgotten one of those. The acknowledgement says when it
 //! was read: the other regions count on it from then on.
 //!
-//! The slices are read before anything is acknowledged ([`QuotaWorker::acknowledgement`]): the answer shows whether the world
-//! store still knows what was acknowledged before, and every grant that was read. If it doesn't, a backup took its place, and nothing is raised until
-//! no other region can go by what was lost.
+//! The slices are read before anything is acknowledged ([`QuotaWorker::acknowledgement`]): the answer shows whether the
+//! world store still knows what was acknowledged before, and every grant that was read. If it doesn't, a backup took its
+//! place, and nothing is raised until no other region can go by what was lost.
 
 use super::{KeyMap, KeySet, SlicesInForce};
 use std::cmp::Reverse;

@@ -133,7 +133,7 @@ fn a_tenant_without_a_share_gives_way_to_all() {
 #[cfg(not(feature = "shuttle"))]
 #[test]
 fn a_shard_still_fits_a_cache_line() {
-    assert_eq!(size_of::<crate::table::Guarded<LocalState>>(), 64);
+    assert_eq!(size_of::<crate::table::LockedShard<LocalState>>(), 64);
 }
 
 #[test]
