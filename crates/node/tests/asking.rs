@@ -16,6 +16,7 @@ use tidegate_node::{
     DecideOutcome, Engine, EngineOptions, GivenLimit, GivenPolicy, Purpose, Request, Subject,
 };
 use tidegate_origin::{Grant, OriginError, OriginStore, ShardId};
+use tidegate_origin::{Reset, ResetLog, ResetPosition};
 use tidegate_rules::RuleSet;
 
 const NOW: Moment = Moment::at(Nanos::from_secs(1_800_000_000));
@@ -386,4 +387,24 @@ fn who_gave_up_before_the_call_left_isnt_asked_for() {
     node.region.give_up(id);
     assert!(node.send_asked(&begun.asked_keys).is_empty());
     assert!(node.region.is_idle());
+}
+
+/// An old entry may name an epoch that the store has dropped: a node that went by it would lead the store there, and drop
+/// what was counted since.
+#[test]
+fn only_a_node_that_has_read_the_log_of_resets_lately_goes_by_its_entries() {
+    let mut node = Node::new();
+    let (_, calls, _hear) = node.ask(&[item(1, fixed(5), 3, AskReason::Cold)]);
+    node.bring(only(calls));
+    let key = KeyId::from_hash(1);
+    let reads = |number: u16, at: Moment| {
+        let position = ResetPosition { log: 7, number: u64::from(number) };
+        let resets = vec![Reset { key, epoch: number }];
+        node.region.take_resets(&node.table, &ResetLog { position, has_gap: false, resets }, at.now);
+        let state = node.table.state(key).expect("the key was asked about");
+        (state.epoch(), state.is_unconfirmed())
+    };
+    assert_eq!(reads(1, NOW), (0, true), "it has never read the log: it asks about the key");
+    assert_eq!(reads(2, later(400)), (2, false), "it has just read the log: the reset is new");
+    assert_eq!(reads(3, later(30_000)), (2, true), "it stood still: it asks");
 }
